@@ -1,0 +1,31 @@
+//! The words and the decisions of Dead Letter Office. No I/O, no async runtime, no clock, no SQL.
+//!
+//! | word | meaning |
+//! |---|---|
+//! | [`letter`] | one message that could not be processed, from its first death until its final destination |
+//! | [`letter::Death`] | one time it was parked: where, when, by which consumer, why |
+//! | [`group`] | letters with the same [`fingerprint`]: one cause, one owner, one life cycle |
+//! | [`verdict`] | what becomes of a message whose handler failed: retry, dead-letter or discard |
+//! | [`reason`] | why it was parked |
+//! | [`origin`] | where it came from, in its broker's own coordinates |
+//! | [`query`] | the search language |
+//! | [`broker`] | the port that every broker adapter implements |
+
+pub mod attempt;
+pub mod broker;
+mod codes;
+pub mod failure;
+pub mod fingerprint;
+pub mod group;
+pub mod id;
+pub mod letter;
+pub mod limits;
+pub mod message;
+pub mod origin;
+pub mod query;
+pub mod reason;
+pub mod time;
+pub mod verdict;
+pub mod words;
+
+pub use codes::UnknownCode;

@@ -1,0 +1,130 @@
+//! A message as a broker carries it: payload, key and headers, byte for byte.
+//!
+//! Header names are text and may repeat; values are bytes and may be absent, which is not the same as empty.
+//! Order is kept. `Debug` shows sizes, never bytes: no payload byte reaches a log.
+
+use bytes::Bytes;
+
+/// A body. Cheap to clone; what it holds is never changed.
+#[derive(Clone, PartialEq, Eq, Hash, Default)]
+pub struct Payload(pub Bytes);
+
+impl std::fmt::Debug for Payload {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "<{} bytes>", self.0.len())
+    }
+}
+
+impl<T: Into<Bytes>> From<T> for Payload {
+    fn from(bytes: T) -> Self {
+        Self(bytes.into())
+    }
+}
+
+/// One header.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Header {
+    pub name: String,
+    /// `None`: the broker carried the name without a value.
+    pub value: Option<Bytes>,
+}
+
+impl Header {
+    /// The value as text, if there is one and it is UTF-8.
+    pub fn text(&self) -> Option<&str> {
+        self.value.as_deref().and_then(|bytes| std::str::from_utf8(bytes).ok())
+    }
+}
+
+impl std::fmt::Debug for Header {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.value {
+            Some(value) => write!(f, "{}: <{} bytes>", self.name, value.len()),
+            None => write!(f, "{}: <absent>", self.name),
+        }
+    }
+}
+
+/// Headers in the order they came.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct Headers(pub Vec<Header>);
+
+impl Headers {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a header behind the others, even if the name is there already.
+    pub fn push(&mut self, name: impl Into<String>, value: Option<Bytes>) {
+        self.0.push(Header { name: name.into(), value });
+    }
+
+    /// Adds a text header behind the others.
+    pub fn push_text(&mut self, name: impl Into<String>, value: impl Into<String>) {
+        self.push(name, Some(Bytes::from(value.into())));
+    }
+
+    /// The last header of that name (the outermost writer's), compared without regard to ASCII case.
+    pub fn last(&self, name: &str) -> Option<&Header> {
+        self.0.iter().rev().find(|header| header.name.eq_ignore_ascii_case(name))
+    }
+
+    /// The text of the last header of that name.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.last(name).and_then(Header::text)
+    }
+
+    /// Takes off every header for which `condition` holds.
+    pub fn remove_where(&mut self, condition: impl Fn(&str) -> bool) {
+        self.0.retain(|header| !condition(&header.name));
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Header> {
+        self.0.iter()
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Bytes of all names and values.
+    pub fn size(&self) -> usize {
+        self.0.iter().map(|h| h.name.len() + h.value.as_ref().map_or(0, Bytes::len)).sum()
+    }
+}
+
+/// What is delivered to a consumer, parked in a dead-letter queue and sent on replay.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Message {
+    pub key: Option<Payload>,
+    pub headers: Headers,
+    pub payload: Payload,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn debug_shows_sizes_and_never_bytes() {
+        let mut message = Message { payload: Payload::from("4111 1111"), ..Message::default() };
+        message.headers.push_text("authorization", "Bearer s3cret");
+        let shown = format!("{message:?}");
+        assert!(shown.contains("<9 bytes>") && shown.contains("authorization"), "{shown}");
+        assert!(!shown.contains("4111") && !shown.contains("s3cret"), "{shown}");
+    }
+
+    #[test]
+    fn repeated_headers_keep_their_order_and_the_last_one_speaks() {
+        let mut headers = Headers::new();
+        headers.push_text("x-retry", "1");
+        headers.push("x-retry", None);
+        headers.push_text("X-Retry", "3");
+        assert_eq!(headers.text("x-retry"), Some("3"));
+        assert_eq!(headers.len(), 3);
+    }
+}

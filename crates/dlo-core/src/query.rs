@@ -1,0 +1,99 @@
+//! The search language: one grammar in page, CLI, API and config.
+//!
+//! Terms are AND. This file holds what a query *means*; `query/parse.rs` reads the text.
+
+use crate::id::{GroupId, LetterId};
+use crate::letter::Status;
+use crate::origin::BrokerKind;
+use crate::reason::Reason;
+use crate::time::Timestamp;
+use crate::verdict::VerdictKind;
+
+/// Everything that must hold for a letter to be found. No terms: every letter.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Query {
+    pub terms: Vec<Term>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Term {
+    pub negated: bool,
+    pub matcher: Matcher,
+}
+
+/// One thing that a letter has or has not.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Matcher {
+    // What the group carries.
+    Source(String),
+    Queue(String),
+    Group(GroupId),
+    Type(String),
+    Class(String),
+    Consumer(String),
+    /// `owner:none` is `None`.
+    Owner(Option<String>),
+    // What the letter carries, in columns.
+    Status(Status),
+    Id(LetterId),
+    Broker(BrokerKind),
+    Partition(i64),
+    Offset(Compare<i64>),
+    Version(String),
+    Reason(Reason),
+    Verdict(VerdictKind),
+    Rule(String),
+    Code(String),
+    ConsumerId(String),
+    Attempts(Compare<i64>),
+    Replays(Compare<i64>),
+    Size(Compare<i64>),
+    /// Also what `age:` becomes, by the clock at the time of the question.
+    Failed(Compare<Timestamp>),
+    Captured(Compare<Timestamp>),
+    // What is found through the index of exact words.
+    Key(String),
+    Correlation(String),
+    Message(String),
+    Trace(String),
+    // What is read from headers, payload and error text.
+    Header {
+        name: String,
+        value: String,
+    },
+    /// A field of a JSON payload; any element of an array on the way matches.
+    Payload {
+        path: Vec<String>,
+        value: String,
+    },
+    /// A word, or words that stand next to each other, in error text or payload.
+    Text(String),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Compare<T> {
+    pub op: Op,
+    pub value: T,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Op {
+    Eq,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+}
+
+impl<T: PartialOrd> Compare<T> {
+    /// Whether `found op value` holds.
+    pub fn holds(&self, found: T) -> bool {
+        match self.op {
+            Op::Eq => found == self.value,
+            Op::Lt => found < self.value,
+            Op::Le => found <= self.value,
+            Op::Gt => found > self.value,
+            Op::Ge => found >= self.value,
+        }
+    }
+}

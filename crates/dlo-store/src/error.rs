@@ -1,0 +1,57 @@
+//! Each variant is a different thing for the caller to *do*; the text is for the person reading it.
+//!
+//! A driver's error is read into a variant beside that driver's queries, never here: the codes of the two databases collide.
+
+use dlo_core::id::{GroupId, LetterId};
+
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    #[error("there is no letter {0}")]
+    NoLetter(LetterId),
+
+    #[error("there is no group {0}")]
+    NoGroup(GroupId),
+
+    /// Busy, restarting or out of reach. The same call may succeed later.
+    #[error("the database did not answer: {0}")]
+    Unavailable(String),
+
+    /// More work is waiting than is held in memory. Slow down, then try again.
+    #[error("the store has as much waiting as it holds; try again shortly")]
+    Overloaded,
+
+    /// Another process holds the embedded database. Stop it, or use PostgreSQL, where several work together.
+    #[error(
+        "{path} is in use by another dlo process (pid {pid}); stop it, use another `server.data`, or share a PostgreSQL database by `server.database`"
+    )]
+    InUse { path: String, pid: String },
+
+    /// Written by a newer version. Nothing was changed; run that version or a later one.
+    #[error(
+        "the database was written by a newer version of dlo (schema {found}, this one knows up to {known}); nothing was changed: run that version or a later one"
+    )]
+    Newer { found: i64, known: i64 },
+
+    /// The question cannot be asked that way; the text says how.
+    #[error("{0}")]
+    Unsupported(String),
+
+    /// A cursor that this store did not give.
+    #[error("the cursor is not one of ours; start again without it")]
+    BadCursor,
+
+    /// A row that this version cannot read. It is left as it is.
+    #[error("a stored value cannot be read: {0}")]
+    Unreadable(String),
+
+    /// A defect of ours, or a disk that fails: a query that the schema refuses, a write that the disk refuses.
+    #[error("the database refused: {0}")]
+    Refused(String),
+}
+
+impl StoreError {
+    pub const fn is_transient(&self) -> bool {
+        matches!(self, Self::Unavailable(_) | Self::Overloaded)
+    }
+}

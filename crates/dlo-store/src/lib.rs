@@ -1,0 +1,143 @@
+//! What the office remembers. Only here is SQL written.
+//!
+//! One trait, two engines, one conformance suite. **SQLite** is embedded: one process, a file in the data
+//! directory, nothing to install. **PostgreSQL** serves when one machine is not enough: several processes share it
+//! and divide work by leases. The shape of both is the same, and follows from measuring:
+//!
+//! - *Groups carry the words, letters carry numbers.* A filter on source, type, class, consumer or owner is first
+//!   resolved to groups, then read through (group, status, place).
+//! - *A letter's place is its time.* Its row key is the failure's millisecond and a running number, so every index
+//!   that ends in the key is ordered newest first, and a page is one range of it.
+//! - *Counts are rows,* per group and status, changed in the same transaction as the letters.
+//! - *Payloads stand apart,* compressed in blocks, written in the same transaction. Listing never reads them.
+//! - *Error words are indexed at write time, payload words behind it;* what is not indexed yet is scanned.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use dlo_core::group::Group;
+use dlo_core::id::{GroupId, LetterId};
+use dlo_core::letter::{LetterDetail, Step};
+use dlo_core::query::Query;
+use dlo_core::time::Timestamp;
+
+mod error;
+mod model;
+
+pub use error::StoreError;
+pub use model::{
+    AuditEntry, AuditPage, Batch, CauseCount, Checkpoint, Cursor, Deed, Event, GroupFilter, GroupPage,
+    Inserted, Lease, LetterPage, Page, SourceStats, SourceVerification, Stats, Stepped, StoreLimits,
+    StoredPayload, TimelineEntry, Verification,
+};
+
+/// The store's promises. Every method has a conformance test that runs on both engines.
+///
+/// All methods may be called from any task at any time. Dropping a call leaves its effect either whole or absent.
+#[async_trait]
+pub trait Store: Send + Sync + std::fmt::Debug {
+    /// Stores letters, groups them, counts them and writes audit rows and checkpoints: all of it or nothing.
+    ///
+    /// Returns when it is durable, with one result per letter in the order given. A letter whose dedupe key is stored
+    /// already, or stands earlier in the same batch, is a duplicate and changes nothing. A letter with `replay_of`
+    /// naming a letter that is here becomes a new death of it, and the letter is open again; if that
+    /// letter is not here, it is stored as a new one. `now` is the office's clock. Batches may share a transaction.
+    /// [`StoreError::Overloaded`] when too much is waiting: nothing of the batch was taken.
+    async fn insert(&self, batch: Batch, now: Timestamp) -> Result<Vec<Inserted>, StoreError>;
+
+    /// The checkpoints of a source, in no order.
+    async fn checkpoints(&self, source: &str) -> Result<Vec<Checkpoint>, StoreError>;
+
+    /// Letters that match, newest failure first. Pages never show a letter twice nor skip one that was there all along.
+    async fn letters(&self, query: &Query, page: &Page) -> Result<LetterPage, StoreError>;
+
+    /// How many letters match, counted exactly now, up to `at_most`.
+    async fn count(&self, query: &Query, at_most: u64) -> Result<u64, StoreError>;
+
+    /// One letter whole, without its payload. [`StoreError::NoLetter`] if it is not here.
+    async fn letter(&self, id: LetterId) -> Result<LetterDetail, StoreError>;
+
+    /// The payload byte for byte. With `reader`, the reading is audited before anything is returned.
+    async fn payload(
+        &self,
+        id: LetterId,
+        reader: Option<(&Deed, Timestamp)>,
+    ) -> Result<StoredPayload, StoreError>;
+
+    /// What happened to a letter, oldest first. It begins with its capture.
+    async fn timeline(&self, id: LetterId) -> Result<Vec<TimelineEntry>, StoreError>;
+
+    /// Takes one step with each letter, counts and audit in the same transaction. At most [`Page::MOST`] ids a call;
+    /// more is [`StoreError::Unsupported`]. Each letter stands for itself: what is illegal or missing is said
+    /// in its result and does not stop the others.
+    async fn step(
+        &self,
+        ids: &[LetterId],
+        step: Step,
+        deed: &Deed,
+        now: Timestamp,
+    ) -> Result<Vec<Stepped>, StoreError>;
+
+    /// Groups that match, last seen first.
+    async fn groups(&self, filter: &GroupFilter, page: &Page) -> Result<GroupPage, StoreError>;
+
+    /// One group. [`StoreError::NoGroup`] if it is not here.
+    async fn group(&self, id: GroupId) -> Result<Group, StoreError>;
+
+    /// The office in numbers, from what is kept at write time.
+    async fn stats(&self) -> Result<Stats, StoreError>;
+
+    /// Letters by (event type, error class, status), of one source or all, from what is kept at write time.
+    async fn causes(&self, source: Option<&str>) -> Result<Vec<CauseCount>, StoreError>;
+
+    /// Sets the owner of every group anew by `owner_of`; returns how many changed. Run at start and when rules change.
+    async fn assign_owners(
+        &self,
+        owner_of: &(dyn for<'a> Fn(&'a Group) -> Option<String> + Send + Sync),
+    ) -> Result<u64, StoreError>;
+
+    /// Appends an audit row about no letter in particular (an export, a restore).
+    async fn note(&self, event: Event, count: u64, deed: &Deed, now: Timestamp) -> Result<(), StoreError>;
+
+    /// The audit log, newest first.
+    async fn audit(&self, page: &Page) -> Result<AuditPage, StoreError>;
+
+    /// Counts every letter anew and compares with what is kept: conservation. Reads everything; takes its time.
+    async fn verify(&self) -> Result<Verification, StoreError>;
+
+    /// Gets or keeps the lease `name` for `holder` until `now + ttl`. `None`: somebody else holds it.
+    ///
+    /// A lease that ran out can be taken by anybody. Keeping one's own lease does not change its fence.
+    async fn lease(
+        &self,
+        name: &str,
+        holder: &str,
+        ttl: Duration,
+        now: Timestamp,
+    ) -> Result<Option<Lease>, StoreError>;
+
+    /// Gives a lease back before it runs out. Giving back what one does not hold changes nothing.
+    async fn release(&self, name: &str, holder: &str) -> Result<(), StoreError>;
+
+    /// Indexes payloads that are not in the text index yet; returns how many letters are left. The embedded
+    /// store does so by itself when it is idle; tests and shutdown call it to be done.
+    async fn index_payloads(&self) -> Result<u64, StoreError>;
+
+    /// Writes a consistent copy of everything to a new file while the store goes on working.
+    async fn backup(&self, to: &Path) -> Result<(), StoreError>;
+
+    /// Replaces everything by a backup, in one transaction, while the store goes on working. A file that is no
+    /// backup, is damaged, or was written by a newer version is refused and nothing is changed.
+    async fn restore(&self, from: &Path) -> Result<(), StoreError>;
+
+    /// Whether the store answers and can write.
+    async fn ping(&self) -> Result<(), StoreError>;
+
+    /// Finishes what is waiting and closes.
+    async fn close(&self) -> Result<(), StoreError>;
+}
+
+/// A store, ready.
+pub type DynStore = Arc<dyn Store>;

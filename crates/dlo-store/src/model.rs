@@ -1,0 +1,250 @@
+//! What goes into a store and what comes out, beside the words of `dlo-core`.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use dlo_core::group::{Group, StatusCounts};
+use dlo_core::id::LetterId;
+use dlo_core::letter::{Letter, NewLetter, Status, Step};
+use dlo_core::time::Timestamp;
+use serde::Serialize;
+
+/// Letters that become durable together.
+#[derive(Debug, Default)]
+pub struct Batch {
+    pub letters: Vec<NewLetter>,
+    /// How far the source was read, stored in the same transaction.
+    pub checkpoints: Vec<Checkpoint>,
+}
+
+/// How far one partition of a source was read: everything below `next` is stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Checkpoint {
+    pub source: String,
+    pub incarnation: String,
+    pub partition: i32,
+    pub next: i64,
+}
+
+/// What became of one letter of a batch, in the order given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Inserted {
+    Stored(LetterId),
+    /// The same death is here already; its letter.
+    Duplicate(LetterId),
+    /// A replayed letter came back: one more chapter of this one.
+    DiedAgain(LetterId),
+}
+
+impl Inserted {
+    pub const fn id(self) -> LetterId {
+        match self {
+            Self::Stored(id) | Self::Duplicate(id) | Self::DiedAgain(id) => id,
+        }
+    }
+}
+
+/// A page to ask for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Page {
+    /// 1 to [`Page::MOST`].
+    pub limit: usize,
+    pub cursor: Option<Cursor>,
+}
+
+impl Page {
+    pub const DEFAULT: usize = 50;
+    pub const MOST: usize = 500;
+
+    pub const fn first(limit: usize) -> Self {
+        Self { limit, cursor: None }
+    }
+}
+
+/// Where the next page begins. Opaque outside the store that gave it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct Cursor(pub String);
+
+/// A page of letters, newest failure first.
+///
+/// Work per page is bounded: a page may hold fewer letters than asked, even none, and still have a `next`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LetterPage {
+    pub letters: Vec<Letter>,
+    pub next: Option<Cursor>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct GroupPage {
+    pub groups: Vec<Group>,
+    pub next: Option<Cursor>,
+}
+
+/// Which groups to list. Empty: all.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct GroupFilter {
+    pub source: Option<String>,
+    pub event_type: Option<String>,
+    pub error_class: Option<String>,
+    pub consumer: Option<String>,
+    /// `Some(None)`: those without an owner.
+    pub owner: Option<Option<String>>,
+    /// Only groups that have letters in this status.
+    pub holding: Option<Status>,
+}
+
+/// A payload with what is needed to show it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredPayload {
+    pub bytes: Bytes,
+    pub content_type: Option<String>,
+}
+
+/// Who does something, and why. Stored in the same transaction as the deed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Deed {
+    pub author: String,
+    pub reason: Option<String>,
+    /// A ticket, a refund, a booking: what compensates.
+    pub reference: Option<String>,
+}
+
+/// What became of one letter of a step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Stepped {
+    Moved {
+        from: Status,
+        to: Status,
+    },
+    /// Not legal from where it stood; it stays there.
+    Illegal {
+        from: Status,
+    },
+    Missing,
+}
+
+/// One entry of a letter's timeline, oldest first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct TimelineEntry {
+    pub at: Timestamp,
+    pub what: Event,
+    pub author: String,
+    pub reason: Option<String>,
+    pub reference: Option<String>,
+}
+
+/// What an audit row or a timeline entry is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Event {
+    Captured,
+    DiedAgain,
+    Step(Step),
+    PayloadRead,
+    Exported,
+    Restored,
+}
+
+/// A row of the audit log. Append-only. A captured batch is one row per source, with how many.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct AuditEntry {
+    pub seq: i64,
+    pub at: Timestamp,
+    pub what: Event,
+    pub author: String,
+    pub reason: Option<String>,
+    pub reference: Option<String>,
+    pub source: Option<String>,
+    pub letter: Option<LetterId>,
+    pub count: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AuditPage {
+    pub entries: Vec<AuditEntry>,
+    pub next: Option<Cursor>,
+}
+
+/// The whole office in numbers. Costs the same at any number of letters.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stats {
+    pub letters: StatusCounts,
+    pub groups: u64,
+    /// Open letters of groups without an owner.
+    pub unowned: u64,
+    /// Letters whose payload is not in the text index yet (they are scanned).
+    pub unindexed: u64,
+    pub sources: Vec<SourceStats>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct SourceStats {
+    pub source: String,
+    /// Ever captured: must equal the sum of `counts`.
+    pub captured: u64,
+    pub deaths: u64,
+    pub counts: StatusCounts,
+    pub groups: u64,
+    /// Failure time of the oldest open letter.
+    pub oldest_open: Option<Timestamp>,
+    pub last_captured: Option<Timestamp>,
+}
+
+/// Letters by event type, error class and status, over all sources or one.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CauseCount {
+    pub event_type: Option<String>,
+    pub error_class: Option<String>,
+    pub counts: StatusCounts,
+}
+
+/// What `dlo audit verify` found: counted anew from the letters, beside what is kept at write time.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Verification {
+    pub letters: u64,
+    pub sources: Vec<SourceVerification>,
+    /// What does not hold, in sentences; empty when conservation holds.
+    pub problems: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SourceVerification {
+    pub source: String,
+    pub captured: u64,
+    pub counted: StatusCounts,
+}
+
+/// A lease that was got or kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lease {
+    pub name: String,
+    pub holder: String,
+    pub until: Timestamp,
+    /// Grows with every change of holder: what a former holder still writes can be refused by it.
+    pub fence: i64,
+}
+
+/// How a store is kept within bounds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoreLimits {
+    /// Groups of one source; what is new past that goes to its overflow group.
+    pub groups_per_source: usize,
+    /// Bytes of letters waiting to be written; past that [`crate::StoreError::Overloaded`].
+    pub waiting_bytes: usize,
+    /// Letters in one transaction.
+    pub batch: usize,
+    /// How long the first letter of a transaction may wait for company.
+    pub linger: Duration,
+}
+
+impl Default for StoreLimits {
+    fn default() -> Self {
+        Self {
+            groups_per_source: 5_000,
+            waiting_bytes: 24 * 1024 * 1024,
+            batch: 5_000,
+            linger: Duration::ZERO,
+        }
+    }
+}

@@ -9,12 +9,10 @@ use serde_json::Value;
 
 /// Characters of a word; the rest is cut.
 const WORD: usize = 40;
-/// Different tokens indexed for one text.
-pub const TOKENS: usize = 400;
 /// Bytes of a payload in which words are looked for.
 pub const SCANNED: usize = 64 * 1024;
 /// JSON fields indexed for one payload.
-const FIELDS: usize = 200;
+const FIELDS: usize = 2_000;
 
 /// The words of a text, in order, repeated as they are.
 pub fn words(text: &str) -> impl Iterator<Item = String> + '_ {

@@ -23,8 +23,12 @@ use dlo_core::letter::{LetterDetail, Step};
 use dlo_core::query::Query;
 use dlo_core::time::Timestamp;
 
+mod block;
 mod error;
+mod filter;
 mod model;
+mod place;
+mod prepare;
 
 pub use error::StoreError;
 pub use model::{

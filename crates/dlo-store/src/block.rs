@@ -1,0 +1,177 @@
+//! Blocks: what is read rarely (headers, payload, stack, history), packed a hundred letters at a time and compressed.
+//!
+//! A block is written in the same transaction as the rows that point into it and is never changed afterwards; a
+//! letter knows its block and its slot. About a hundred small letters share one, which compresses to half of what
+//! each alone would; a large letter has one to itself. The layout is ours, little-endian, and begins with a version.
+
+use bytes::Bytes;
+use dlo_core::attempt::History;
+use dlo_core::letter::NewLetter;
+use dlo_core::message::{Headers, Payload};
+
+use crate::StoreError;
+
+const VERSION: u8 = 1;
+/// A block is closed when it holds this many bytes before compression.
+const FULL: usize = 96 * 1024;
+/// Fast, and still halves typical JSON; measured beside ingest, where the writer is the bottleneck.
+const LEVEL: i32 = 1;
+/// No block grows past one letter at its limits; a larger claim on disk is damage.
+const LARGEST: usize = 64 * 1024 * 1024;
+
+/// The part of a letter that stands in a block.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Cold {
+    pub(crate) headers: Headers,
+    pub(crate) payload: Payload,
+    pub(crate) stack: Option<String>,
+    pub(crate) history: History,
+}
+
+/// A block ready to be stored, and which letters of its batch (by index) stand in it, slot by slot.
+#[derive(Debug)]
+pub(crate) struct Packed {
+    pub(crate) data: Vec<u8>,
+    pub(crate) letters: Vec<usize>,
+}
+
+/// Packs the cold parts of a batch, in order.
+pub(crate) fn pack(letters: &[NewLetter]) -> Result<Vec<Packed>, StoreError> {
+    let mut packed = Vec::new();
+    let mut raw = vec![VERSION];
+    let mut members = Vec::new();
+    for (index, letter) in letters.iter().enumerate() {
+        write_entry(&mut raw, letter)?;
+        members.push(index);
+        if raw.len() >= FULL {
+            packed.push(close(&mut raw, &mut members)?);
+        }
+    }
+    if !members.is_empty() {
+        packed.push(close(&mut raw, &mut members)?);
+    }
+    Ok(packed)
+}
+
+fn close(raw: &mut Vec<u8>, members: &mut Vec<usize>) -> Result<Packed, StoreError> {
+    let data = zstd::bulk::compress(raw, LEVEL)
+        .map_err(|e| StoreError::Refused(format!("compressing a block: {e}")))?;
+    let mut sized = (raw.len() as u32).to_le_bytes().to_vec();
+    sized.extend_from_slice(&data);
+    raw.clear();
+    raw.push(VERSION);
+    Ok(Packed { data: sized, letters: std::mem::take(members) })
+}
+
+fn write_entry(raw: &mut Vec<u8>, letter: &NewLetter) -> Result<(), StoreError> {
+    let start = raw.len();
+    raw.extend_from_slice(&[0; 4]);
+    raw.extend_from_slice(&(letter.message.headers.len() as u32).to_le_bytes());
+    for header in letter.message.headers.iter() {
+        write_bytes(raw, Some(header.name.as_bytes()));
+        write_bytes(raw, header.value.as_deref());
+    }
+    write_bytes(raw, Some(&letter.message.payload.0));
+    write_bytes(raw, letter.error_stack.as_deref().map(str::as_bytes));
+    if letter.history.is_empty() {
+        write_bytes(raw, None);
+    } else {
+        let history = serde_json::to_vec(&letter.history).map_err(|e| StoreError::Refused(e.to_string()))?;
+        write_bytes(raw, Some(&history));
+    }
+    let length = (raw.len() - start - 4) as u32;
+    raw[start..start + 4].copy_from_slice(&length.to_le_bytes());
+    Ok(())
+}
+
+/// Length plus one, so that absent (zero) is not empty (one).
+fn write_bytes(raw: &mut Vec<u8>, bytes: Option<&[u8]>) {
+    match bytes {
+        None => raw.extend_from_slice(&0_u32.to_le_bytes()),
+        Some(bytes) => {
+            raw.extend_from_slice(&(bytes.len() as u32 + 1).to_le_bytes());
+            raw.extend_from_slice(bytes);
+        }
+    }
+}
+
+/// A block unpacked once, from which any slot can be read.
+#[derive(Debug, Clone)]
+pub(crate) struct Block {
+    raw: Bytes,
+    starts: Vec<usize>,
+}
+
+impl Block {
+    pub(crate) fn open(data: &[u8]) -> Result<Self, StoreError> {
+        let (size, compressed) = data.split_at_checked(4).ok_or_else(damaged)?;
+        let size = u32::from_le_bytes(size.try_into().map_err(|_| damaged())?) as usize;
+        if size > LARGEST {
+            return Err(damaged());
+        }
+        let raw = Bytes::from(zstd::bulk::decompress(compressed, size).map_err(|_| damaged())?);
+        if raw.first() != Some(&VERSION) {
+            return Err(StoreError::Unreadable("a block of a version this one does not know".into()));
+        }
+        let mut starts = Vec::new();
+        let mut at = 1;
+        while at < raw.len() {
+            let length = Reader { raw: &raw, at }.number()?;
+            starts.push(at + 4);
+            at += 4 + length;
+        }
+        Ok(Self { raw, starts })
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.starts.len()
+    }
+
+    pub(crate) fn cold(&self, slot: usize) -> Result<Cold, StoreError> {
+        let at = *self.starts.get(slot).ok_or_else(damaged)?;
+        let mut reader = Reader { raw: &self.raw, at };
+        let count = reader.number()?;
+        let mut headers = Headers::new();
+        for _ in 0..count {
+            let name = reader.text()?.ok_or_else(damaged)?;
+            headers.push(name, reader.bytes()?);
+        }
+        let payload = Payload(reader.bytes()?.ok_or_else(damaged)?);
+        let stack = reader.text()?;
+        let history = match reader.bytes()? {
+            Some(json) => serde_json::from_slice(&json).map_err(|_| damaged())?,
+            None => History::default(),
+        };
+        Ok(Cold { headers, payload, stack, history })
+    }
+}
+
+struct Reader<'a> {
+    raw: &'a Bytes,
+    at: usize,
+}
+
+impl Reader<'_> {
+    fn number(&mut self) -> Result<usize, StoreError> {
+        let four = self.raw.get(self.at..self.at + 4).ok_or_else(damaged)?;
+        self.at += 4;
+        Ok(u32::from_le_bytes(four.try_into().map_err(|_| damaged())?) as usize)
+    }
+
+    fn bytes(&mut self) -> Result<Option<Bytes>, StoreError> {
+        let length = self.number()?;
+        let Some(length) = length.checked_sub(1) else { return Ok(None) };
+        let end = self.at.checked_add(length).filter(|end| *end <= self.raw.len()).ok_or_else(damaged)?;
+        let bytes = self.raw.slice(self.at..end);
+        self.at = end;
+        Ok(Some(bytes))
+    }
+
+    fn text(&mut self) -> Result<Option<String>, StoreError> {
+        self.bytes()?.map(|bytes| String::from_utf8(bytes.to_vec()).map_err(|_| damaged())).transpose()
+    }
+}
+
+fn damaged() -> StoreError {
+    StoreError::Unreadable("a payload block is damaged; restore it from a backup".into())
+}

@@ -1,0 +1,200 @@
+//! A query, sorted by where its terms can be answered: by the group, by the row, by the word indexes, by the block.
+//!
+//! Both stores go the same way: choose the cheapest source of candidates, then hold every candidate against the
+//! whole query here. So an index may promise too much, never too little, and both engines agree on what matches.
+
+use dlo_core::group::Group;
+use dlo_core::letter::{Letter, Status};
+use dlo_core::query::{Matcher, Query, Term};
+use dlo_core::words;
+
+use crate::block::Cold;
+use crate::prepare::header_field;
+
+/// A query ready to be answered.
+#[derive(Debug)]
+pub(crate) struct Filter<'q> {
+    terms: &'q [Term],
+    /// Tokens that every match has in the index of rows.
+    pub(crate) quick: Vec<String>,
+    /// Tokens that every match has in the index of blocks.
+    pub(crate) deep: Vec<String>,
+    /// Phrases of which every match has all words, each in the one index or the other.
+    pub(crate) phrases: Vec<Vec<String>>,
+}
+
+impl<'q> Filter<'q> {
+    pub(crate) fn new(query: &'q Query) -> Self {
+        let mut filter =
+            Self { terms: &query.terms, quick: Vec::new(), deep: Vec::new(), phrases: Vec::new() };
+        for term in query.terms.iter().filter(|term| !term.negated) {
+            filter.take_tokens(&term.matcher);
+        }
+        filter
+    }
+
+    fn take_tokens(&mut self, matcher: &Matcher) {
+        match matcher {
+            Matcher::Key(value) => self.quick.push(words::exact("key", value.as_bytes())),
+            Matcher::Correlation(value) => self.quick.push(words::exact("correlation", value.as_bytes())),
+            Matcher::Message(value) => self.quick.push(words::exact("message", value.as_bytes())),
+            Matcher::Trace(value) => self.quick.push(words::exact("trace", value.as_bytes())),
+            Matcher::Header { name, value } => {
+                self.deep.push(words::exact(&header_field(name), value.as_bytes()))
+            }
+            Matcher::Payload { path, value } => {
+                self.deep.push(words::exact(&words::payload_field(path), value.as_bytes()));
+            }
+            Matcher::Text(text) => self.phrases.push(words::words(text).collect()),
+            _ => {}
+        }
+    }
+
+    /// Whether any term can only be decided with the block at hand.
+    pub(crate) fn needs_block(&self) -> bool {
+        let deep =
+            |m: &Matcher| matches!(m, Matcher::Header { .. } | Matcher::Payload { .. } | Matcher::Text(_));
+        self.terms.iter().any(|term| deep(&term.matcher))
+    }
+
+    /// The letter that an `id:` term names: then nothing else needs to be searched.
+    pub(crate) fn only(&self) -> Option<dlo_core::id::LetterId> {
+        self.terms.iter().find_map(|term| match term.matcher {
+            Matcher::Id(id) if !term.negated => Some(id),
+            _ => None,
+        })
+    }
+
+    /// The statuses that a match can have.
+    pub(crate) fn statuses(&self) -> Vec<Status> {
+        let legal = |status: &Status| {
+            self.terms.iter().all(|term| match term.matcher {
+                Matcher::Status(wanted) => (wanted == *status) != term.negated,
+                _ => true,
+            })
+        };
+        Status::ALL.iter().copied().filter(legal).collect()
+    }
+
+    /// Whether letters of this group can match. An overflow group holds many causes, so only its source speaks for it.
+    pub(crate) fn may_hold(&self, group: &Group) -> bool {
+        self.terms.iter().all(|term| match group_says(group, &term.matcher) {
+            Some(holds) => holds != term.negated,
+            None => true,
+        })
+    }
+
+    /// Whether a term rules out groups at all; if not, there is no need to look at them.
+    pub(crate) fn concerns_groups(&self) -> bool {
+        self.terms.iter().any(|term| {
+            matches!(
+                term.matcher,
+                Matcher::Source(_)
+                    | Matcher::Queue(_)
+                    | Matcher::Group(_)
+                    | Matcher::Type(_)
+                    | Matcher::Class(_)
+                    | Matcher::Consumer(_)
+                    | Matcher::Owner(_)
+            )
+        })
+    }
+
+    /// Whether a term looks at columns of the row that no index orders by.
+    pub(crate) fn concerns_rows(&self) -> bool {
+        !self.terms.iter().all(|term| {
+            matches!(
+                term.matcher,
+                Matcher::Source(_)
+                    | Matcher::Group(_)
+                    | Matcher::Status(_)
+                    | Matcher::Queue(_)
+                    | Matcher::Type(_)
+                    | Matcher::Class(_)
+                    | Matcher::Consumer(_)
+                    | Matcher::Owner(_)
+            )
+        })
+    }
+
+    /// Whether the row satisfies every term that can be decided without its block.
+    pub(crate) fn row_matches(&self, letter: &Letter) -> bool {
+        self.terms.iter().all(|term| match row_says(letter, &term.matcher) {
+            Some(holds) => holds != term.negated,
+            None => true,
+        })
+    }
+
+    /// Whether row and block together satisfy the terms that need the block.
+    pub(crate) fn block_matches(&self, letter: &Letter, cold: &Cold) -> bool {
+        self.terms.iter().all(|term| match block_says(letter, cold, &term.matcher) {
+            Some(holds) => holds != term.negated,
+            None => true,
+        })
+    }
+}
+
+fn group_says(group: &Group, matcher: &Matcher) -> Option<bool> {
+    match matcher {
+        Matcher::Source(wanted) => Some(group.source == *wanted),
+        Matcher::Group(wanted) => Some(group.id == *wanted),
+        Matcher::Owner(wanted) => Some(group.owner == *wanted),
+        _ if group.overflow => None,
+        Matcher::Queue(wanted) => Some(group.queue == *wanted),
+        Matcher::Type(wanted) => Some(group.event_type.as_ref() == Some(wanted)),
+        Matcher::Class(wanted) => Some(group.error_class.as_ref() == Some(wanted)),
+        Matcher::Consumer(wanted) => Some(group.consumer.as_ref() == Some(wanted)),
+        _ => None,
+    }
+}
+
+fn row_says(letter: &Letter, matcher: &Matcher) -> Option<bool> {
+    let is = |found: &Option<String>, wanted: &String| Some(found.as_ref() == Some(wanted));
+    match matcher {
+        Matcher::Source(wanted) => Some(letter.source == *wanted),
+        Matcher::Queue(wanted) => Some(letter.origin.queue == *wanted),
+        Matcher::Group(wanted) => Some(letter.group_id == *wanted),
+        Matcher::Type(wanted) => is(&letter.event_type, wanted),
+        Matcher::Class(wanted) => is(&letter.error_class, wanted),
+        Matcher::Consumer(wanted) => is(&letter.consumer, wanted),
+        Matcher::Owner(wanted) => Some(letter.owner == *wanted),
+        Matcher::Status(wanted) => Some(letter.status == *wanted),
+        Matcher::Id(wanted) => Some(letter.id == *wanted),
+        Matcher::Broker(wanted) => Some(letter.origin.broker == *wanted),
+        Matcher::Partition(wanted) => Some(letter.origin.partition.map(i64::from) == Some(*wanted)),
+        Matcher::Offset(wanted) => Some(letter.origin.offset.is_some_and(|found| wanted.holds(found))),
+        Matcher::Version(wanted) => is(&letter.event_version, wanted),
+        Matcher::Reason(wanted) => Some(letter.reason == *wanted),
+        Matcher::Verdict(wanted) => Some(letter.verdict == *wanted),
+        Matcher::Rule(wanted) => is(&letter.rule, wanted),
+        Matcher::Code(wanted) => is(&letter.error_code, wanted),
+        Matcher::ConsumerId(wanted) => is(&letter.consumer_id, wanted),
+        Matcher::Attempts(wanted) => Some(wanted.holds(i64::from(letter.attempts))),
+        Matcher::Replays(wanted) => Some(wanted.holds(i64::from(letter.replays))),
+        Matcher::Size(wanted) => Some(wanted.holds(i64::try_from(letter.payload_size).unwrap_or(i64::MAX))),
+        Matcher::Failed(wanted) => Some(wanted.holds(letter.failed_at)),
+        Matcher::Captured(wanted) => Some(wanted.holds(letter.captured_at)),
+        Matcher::Key(wanted) => Some(letter.key.as_deref() == Some(wanted.as_bytes())),
+        Matcher::Correlation(wanted) => is(&letter.correlation_id, wanted),
+        Matcher::Message(wanted) => is(&letter.origin.message_id, wanted),
+        Matcher::Trace(wanted) => is(&letter.trace_id, wanted),
+        Matcher::Header { .. } | Matcher::Payload { .. } | Matcher::Text(_) => None,
+    }
+}
+
+fn block_says(letter: &Letter, cold: &Cold, matcher: &Matcher) -> Option<bool> {
+    match matcher {
+        Matcher::Header { name, value } => Some(cold.headers.iter().any(|header| {
+            header.name.eq_ignore_ascii_case(name) && header.value.as_deref() == Some(value.as_bytes())
+        })),
+        Matcher::Payload { path, value } => Some(words::payload_has(&cold.payload.0, path, value)),
+        Matcher::Text(text) => {
+            let phrase: Vec<String> = words::words(text).collect();
+            Some(
+                words::contains(&letter.error_message, &phrase)
+                    || words::contains(&words::scanned(&cold.payload.0), &phrase),
+            )
+        }
+        _ => None,
+    }
+}

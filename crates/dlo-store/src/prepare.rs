@@ -1,0 +1,117 @@
+//! What both stores make of a letter before a transaction begins: words to index, blocks to write, sizes to count.
+//!
+//! This is the dear part of an insert (compression, words), and it needs no database: it runs on the caller's side,
+//! in parallel, so that the one writer only writes.
+
+use dlo_core::letter::NewLetter;
+use dlo_core::words;
+
+use crate::block::{Cold, Packed, pack};
+use crate::{Batch, Checkpoint, StoreError};
+
+/// A batch ready for its transaction.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    pub(crate) letters: Vec<NewLetter>,
+    /// For each letter, the tokens found at once: error words and exact values.
+    pub(crate) tokens: Vec<String>,
+    pub(crate) blocks: Vec<Packed>,
+    /// For each letter, (block, slot), both by index.
+    pub(crate) slots: Vec<(usize, usize)>,
+    /// For each letter, bytes of its payload: the payload itself is in the blocks now.
+    pub(crate) sizes: Vec<u64>,
+    pub(crate) checkpoints: Vec<Checkpoint>,
+}
+
+impl Prepared {
+    pub(crate) fn new(batch: Batch) -> Result<Self, StoreError> {
+        let Batch { mut letters, checkpoints } = batch;
+        let blocks = pack(&letters)?;
+        let mut slots = vec![(0, 0); letters.len()];
+        for (block, packed) in blocks.iter().enumerate() {
+            for (slot, letter) in packed.letters.iter().enumerate() {
+                slots[*letter] = (block, slot);
+            }
+        }
+        let tokens = letters.iter().map(quick_tokens).collect();
+        let mut sizes = Vec::with_capacity(letters.len());
+        for letter in &mut letters {
+            sizes.push(letter.message.payload.0.len() as u64);
+            // What waits for the writer holds a letter once, compressed.
+            letter.message.payload = Default::default();
+            letter.message.headers = Default::default();
+            letter.error_stack = None;
+        }
+        Ok(Self { letters, tokens, blocks, slots, sizes, checkpoints })
+    }
+
+    /// Bytes that wait in memory until it is written; an estimate that errs high.
+    pub(crate) fn weight(&self) -> usize {
+        let blocks: usize = self.blocks.iter().map(|b| b.data.len()).sum();
+        let tokens: usize = self.tokens.iter().map(String::len).sum();
+        blocks + tokens + self.letters.len() * 1_024
+    }
+}
+
+/// The tokens of what stands in the row: words of the error message, and the exact values people look letters up by.
+pub(crate) fn quick_tokens(letter: &NewLetter) -> String {
+    let mut text = String::with_capacity(letter.error_message.len() + 80);
+    let mut push = |token: &str| {
+        if !text.is_empty() {
+            text.push(' ');
+        }
+        text.push_str(token);
+    };
+    for word in words::words(&letter.error_message) {
+        push(&word);
+    }
+    for (field, value) in exact_values(letter) {
+        push(&words::exact(field, value));
+    }
+    text
+}
+
+fn exact_values(letter: &NewLetter) -> impl Iterator<Item = (&'static str, &[u8])> {
+    [
+        ("key", letter.message.key.as_ref().map(|key| &key.0[..])),
+        ("correlation", letter.correlation_id.as_ref().map(String::as_bytes)),
+        ("message", letter.origin.message_id.as_ref().map(String::as_bytes)),
+        ("trace", letter.trace_id.as_ref().map(String::as_bytes)),
+    ]
+    .into_iter()
+    .filter_map(|(field, value)| value.map(|value| (field, value)))
+}
+
+/// The tokens of what stands in a block: words of the payload, its JSON fields, and headers. Indexed behind the write.
+pub(crate) fn deep_tokens(cold: &Cold) -> String {
+    let mut seen = std::collections::HashSet::new();
+    let mut text = String::new();
+    let mut push = |token: String| {
+        if !seen.contains(&token) {
+            if !text.is_empty() {
+                text.push(' ');
+            }
+            text.push_str(&token);
+            seen.insert(token);
+        }
+    };
+    for header in cold.headers.iter() {
+        if let Some(value) = &header.value {
+            push(words::exact(&header_field(&header.name), value));
+        }
+    }
+    if let Ok(document) = serde_json::from_slice(&cold.payload.0) {
+        words::json_fields(&document, &mut |path, value| {
+            push(words::exact(&words::payload_field(path), value.as_bytes()));
+        });
+    }
+    for word in words::words(&words::scanned(&cold.payload.0)) {
+        push(word);
+    }
+    text
+}
+
+/// The field name under which a header is indexed; names are compared without regard to case.
+pub(crate) fn header_field(name: &str) -> String {
+    format!("h\u{1}{}", name.to_ascii_lowercase())
+}

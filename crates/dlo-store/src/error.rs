@@ -4,7 +4,7 @@
 
 use dlo_core::id::{GroupId, LetterId};
 
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
     #[error("there is no letter {0}")]

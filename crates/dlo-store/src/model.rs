@@ -134,16 +134,57 @@ pub struct TimelineEntry {
     pub reference: Option<String>,
 }
 
-/// What an audit row or a timeline entry is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
+/// What an audit row or a timeline entry is about. Shown by one word, stored as one number; neither is ever reused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
     Captured,
     DiedAgain,
-    Step(Step),
     PayloadRead,
     Exported,
     Restored,
+    Step(Step),
+}
+
+impl Event {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Captured => "captured",
+            Self::DiedAgain => "died_again",
+            Self::PayloadRead => "payload_read",
+            Self::Exported => "exported",
+            Self::Restored => "restored",
+            Self::Step(step) => step.as_str(),
+        }
+    }
+
+    /// Steps follow from 101, so that both vocabularies can grow.
+    pub(crate) const fn number(self) -> i16 {
+        match self {
+            Self::Captured => 1,
+            Self::DiedAgain => 2,
+            Self::PayloadRead => 3,
+            Self::Exported => 4,
+            Self::Restored => 5,
+            Self::Step(step) => 100 + step.number() as i16,
+        }
+    }
+
+    pub(crate) fn from_number(number: i16) -> Option<Self> {
+        match number {
+            1 => Some(Self::Captured),
+            2 => Some(Self::DiedAgain),
+            3 => Some(Self::PayloadRead),
+            4 => Some(Self::Exported),
+            5 => Some(Self::Restored),
+            step => u8::try_from(step - 100).ok().and_then(Step::from_number).map(Self::Step),
+        }
+    }
+}
+
+impl Serialize for Event {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
 }
 
 /// A row of the audit log. Append-only. A captured batch is one row per source, with how many.

@@ -13,7 +13,9 @@
 
 pub mod attempt;
 pub mod broker;
+pub mod classify;
 mod codes;
+pub mod envelope;
 pub mod failure;
 pub mod fingerprint;
 pub mod group;
@@ -22,9 +24,13 @@ pub mod letter;
 pub mod limits;
 pub mod message;
 pub mod origin;
+pub mod owners;
+pub mod pattern;
+pub mod policy;
 pub mod query;
 pub mod reason;
 pub mod time;
+pub mod units;
 pub mod verdict;
 pub mod words;
 

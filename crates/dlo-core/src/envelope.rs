@@ -1,0 +1,97 @@
+//! The headers we write on a dead letter, version 1, and how they are read back.
+//!
+//! The payload stays the original payload, unwrapped, and original headers stay as they were; ours stand behind them.
+//! Encoding fits the broker's message limit: stack, then error message, then history are cut, in that order, and
+//! `dlo-truncated` says so. Decoding never fails: what is not understood is left alone as a raw header, and
+//! the last header of a name speaks, because it is the outermost writer's.
+
+mod death;
+mod fit;
+mod hop;
+mod names;
+mod read;
+mod replay;
+mod strip;
+
+use crate::attempt::History;
+use crate::id::DeathId;
+use crate::origin::{BrokerKind, Origin};
+use crate::reason::Reason;
+use crate::time::Timestamp;
+
+pub use death::{decode, encode};
+pub use fit::{BodyTooLarge, size};
+pub use hop::{RetryHop, decode_hop, encode_hop};
+pub use names::VERSION;
+pub use replay::{ReplayMark, mark_replayed, replay_mark};
+pub use strip::strip_for_replay;
+
+/// One death as headers tell it. What was not there, or was no sense, is `None`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Envelope {
+    pub death_id: Option<DeathId>,
+    pub reason: Option<Reason>,
+    /// The rule that decided.
+    pub rule: Option<String>,
+    pub error_class: Option<String>,
+    pub error_message: Option<String>,
+    pub error_stack: Option<String>,
+    pub error_code: Option<String>,
+    pub attempts: Option<u32>,
+    pub history: History,
+    pub first_failed_at: Option<Timestamp>,
+    pub last_failed_at: Option<Timestamp>,
+    pub dead_at: Option<Timestamp>,
+    pub origin: OriginHeaders,
+    pub consumer_group: Option<String>,
+    pub consumer_id: Option<String>,
+    pub consumer_version: Option<String>,
+    /// What was cut to make it fit.
+    pub truncated: Vec<Part>,
+}
+
+/// Where the message came from, as far as headers say.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct OriginHeaders {
+    pub broker: Option<BrokerKind>,
+    pub queue: Option<String>,
+    pub partition: Option<i32>,
+    pub offset: Option<i64>,
+    pub message_id: Option<String>,
+    /// When it was published, by the producer's or broker's clock.
+    pub timestamp: Option<Timestamp>,
+}
+
+impl OriginHeaders {
+    pub fn new(origin: &Origin, published_at: Option<Timestamp>) -> Self {
+        Self {
+            broker: Some(origin.broker),
+            queue: Some(origin.queue.clone()),
+            partition: origin.partition,
+            offset: origin.offset,
+            message_id: origin.message_id.clone(),
+            timestamp: published_at,
+        }
+    }
+
+    /// The origin, if broker and queue are known. Headers carry no incarnation.
+    pub fn origin(&self) -> Option<Origin> {
+        Some(Origin {
+            broker: self.broker?,
+            queue: self.queue.clone()?,
+            incarnation: None,
+            partition: self.partition,
+            offset: self.offset,
+            message_id: self.message_id.clone(),
+        })
+    }
+}
+
+crate::codes::coded! {
+    /// A part of a dead letter that may be cut, in the order in which parts are.
+    pub enum Part as "part" {
+        Stack = 1 => "stack",
+        Message = 2 => "message",
+        History = 3 => "history",
+    }
+}

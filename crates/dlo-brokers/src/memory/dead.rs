@@ -3,15 +3,16 @@
 //! The story is told in the office's headers, as far as a broker can know it: where, when, by whom, why; never the
 //! error, which only a consumer knows. A dead-letter queue that is full or missing keeps the message where it is.
 
-use dlo_core::message::{Headers, Message};
+use dlo_core::envelope::{Envelope, OriginHeaders, encode, replay_mark};
+use dlo_core::message::Message;
 use dlo_core::origin::{BrokerKind, Origin};
 use dlo_core::reason::Reason;
 use dlo_core::time::Timestamp;
 use tokio::time::Instant;
 
-use super::Queues;
 use super::log::{Record, size_of};
 use super::queue::Queue;
+use super::{MAX_MESSAGE, Queues};
 
 /// Why and when the broker gives a message up.
 #[derive(Debug, Clone, Copy)]
@@ -98,23 +99,19 @@ pub(super) fn origin(queue: &Queue, partition: u16, offset: u64) -> Origin {
 /// The message with the story of its death behind its own headers.
 fn with_story(queue: &Queue, partition: usize, record: &Record, death: Death<'_>) -> Message {
     let place = origin(queue, partition as u16, record.offset);
-    let mut message = record.message.clone();
-    let headers: &mut Headers = &mut message.headers;
-    headers.push_text("dlo-version", "1");
-    headers.push_text("dlo-death-id", place.death_id(death.group, 0).to_string());
-    headers.push_text("dlo-reason", death.reason.as_str());
-    headers.push_text("dlo-error-message", sentence(death));
-    headers.push_text("dlo-attempts", death.deliveries.to_string());
-    headers.push_text("dlo-dead-at", death.at.to_string());
-    headers.push_text("dlo-origin-broker", place.broker.as_str());
-    headers.push_text("dlo-origin-queue", &*queue.name);
-    headers.push_text("dlo-origin-partition", partition.to_string());
-    headers.push_text("dlo-origin-offset", record.offset.to_string());
-    headers.push_text("dlo-origin-timestamp", record.published_at.to_string());
-    if let Some(group) = death.group {
-        headers.push_text("dlo-consumer-group", group);
-    }
-    message
+    let replays = replay_mark(&record.message.headers).map_or(0, |mark| mark.count);
+    let story = Envelope {
+        death_id: Some(place.death_id(death.group, replays)),
+        reason: Some(death.reason),
+        error_message: Some(sentence(death)),
+        attempts: Some(death.deliveries),
+        dead_at: Some(death.at),
+        origin: OriginHeaders::new(&place, Some(record.published_at)),
+        consumer_group: death.group.map(str::to_owned),
+        ..Envelope::default()
+    };
+    // It was taken once, so without the story it fits. A message without a story is better than none.
+    encode(&record.message, &story, MAX_MESSAGE).unwrap_or_else(|_| record.message.clone())
 }
 
 fn sentence(death: Death<'_>) -> String {

@@ -36,6 +36,8 @@ pub use source::MemorySource;
 /// The longest delay of a redelivery or a publish.
 const LONGEST_DELAY: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
+/// Room for the largest letter with the largest headers and the story of its death.
+const MAX_MESSAGE: usize = limits::PAYLOAD + 2 * limits::HEADERS_SIZE;
 const PARTITIONS: NonZeroU16 = match NonZeroU16::new(8) {
     Some(eight) => eight,
     None => NonZeroU16::MIN,
@@ -232,7 +234,6 @@ fn capabilities() -> Capabilities {
             absent_values: true,
             keeps_order: true,
         },
-        // Room for the largest letter with the largest headers and the story of its death.
-        max_message: limits::PAYLOAD + 2 * limits::HEADERS_SIZE,
+        max_message: MAX_MESSAGE,
     }
 }

@@ -11,7 +11,9 @@ use dlo_core::broker::{
     Broker, Delivery, Destination, Inspect, Outgoing, PublishError, Publisher, Settlement, Source, Topology,
     TopologySpec,
 };
+use dlo_core::envelope::decode;
 use dlo_core::message::{Message, Payload};
+use dlo_core::reason::Reason;
 use dlo_testkit::clock::TokioClock;
 use dlo_testkit::conformance::{Lab, Patience};
 
@@ -96,11 +98,11 @@ async fn a_refused_message_goes_to_the_dead_letter_queue_with_its_story() {
     settle(&source, delivery, Settlement::Refuse).await;
     let letter = one(&mut dead).await.message;
     assert_eq!((&*letter.payload.0, letter.key), (&b"a"[..], Some(Payload::from("C-441"))));
-    assert_eq!(letter.headers.text("dlo-reason"), Some("rejected"));
-    assert_eq!(letter.headers.text("dlo-consumer-group"), Some("pricing"));
-    assert_eq!(letter.headers.text("dlo-origin-queue"), Some("orders"));
-    assert_eq!(letter.headers.text("dlo-origin-offset"), Some("0"));
-    assert_eq!(letter.headers.text("dlo-death-id"), Some(&*origin.death_id(Some("pricing"), 0).to_string()));
+    let story = decode(&letter.headers).unwrap();
+    assert_eq!((story.reason, story.attempts), (Some(Reason::Rejected), Some(1)));
+    assert_eq!(story.consumer_group.as_deref(), Some("pricing"));
+    assert_eq!(story.death_id, Some(origin.death_id(Some("pricing"), 0)));
+    assert_eq!(story.origin.origin(), Some(origin), "the incarnation included");
 }
 
 #[tokio::test(start_paused = true)]

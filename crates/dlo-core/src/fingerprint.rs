@@ -1,4 +1,12 @@
 //! What makes two failures the same: source × queue × consumer × event type × error class × message template.
+//!
+//! The template is made in `fingerprint/template.rs`, which knows what varies by the shapes in `fingerprint/shapes.rs`.
+//! `tests/golden/templates.txt` holds what becomes of real messages; a change there is a change of [`VERSION`].
+
+mod shapes;
+mod template;
+
+pub use template::template;
 
 use uuid::Uuid;
 
@@ -55,11 +63,4 @@ fn group_id(parts: Parts<'_>, kind: &str, template: &str) -> GroupId {
     let mut bytes = [0_u8; 16];
     bytes.copy_from_slice(&hash[..16]);
     GroupId(Uuid::new_v8(bytes))
-}
-
-/// The error message with its variable parts taken out, bounded.
-pub fn template(message: &str) -> String {
-    let mut text = message.to_string();
-    crate::limits::cut(&mut text, crate::limits::TEMPLATE);
-    text
 }

@@ -1,6 +1,15 @@
 //! The search language: one grammar in page, CLI, API and config.
 //!
-//! Terms are AND. This file holds what a query *means*; `query/parse.rs` reads the text.
+//! Terms are AND. This file holds what a query *means*. `query/lex.rs` cuts the text into terms, `query/parse.rs` gives
+//! each its meaning, `query/error.rs` points at the place that has none, `query/show.rs` writes a query as text again.
+//! Whether a letter matches is asked of the stores, and of [`crate::words`].
+
+mod error;
+mod lex;
+mod parse;
+mod show;
+
+pub use error::{Problem, QueryError};
 
 use crate::id::{GroupId, LetterId};
 use crate::letter::Status;

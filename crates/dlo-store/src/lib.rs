@@ -29,7 +29,6 @@ mod filter;
 mod model;
 mod place;
 mod prepare;
-pub mod sqlite;
 
 pub use error::StoreError;
 pub use model::{

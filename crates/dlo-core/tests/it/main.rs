@@ -1,5 +1,10 @@
 //! What the core promises to everyone outside it: golden files, and properties of every parser.
+//!
+//! Modules say `cfg(test)` so that clippy knows helpers here as test code, which may unwrap.
 
+#[cfg(test)]
 mod foreign_bytes;
+#[cfg(test)]
 mod query;
+#[cfg(test)]
 mod templates;

@@ -18,6 +18,8 @@ use crate::time::Timestamp;
 pub struct Capabilities {
     pub kind: BrokerKind,
     pub order: Order,
+    /// Each group gets every message. Otherwise all consumers of a queue share one, whatever group they name.
+    pub groups: bool,
     /// The broker counts deliveries by itself.
     pub delivery_count: bool,
     /// The broker can put off a redelivery or a publish by itself.
@@ -237,6 +239,21 @@ pub trait Topology: Send + Sync + std::fmt::Debug {
 
     /// Creates what is missing. Called twice, the second call finds nothing to do. Never deletes.
     async fn apply(&self, spec: &TopologySpec) -> Result<Vec<TopologyChange>, BrokerError>;
+}
+
+/// One broker that was connected to: where its ends come from. Whoever loses a source makes a new one here.
+#[async_trait]
+pub trait Broker: Send + Sync + std::fmt::Debug {
+    fn capabilities(&self) -> &Capabilities;
+
+    /// Joins `group` on `queue`. A group that is new begins with the oldest message that is still there.
+    async fn source(&self, queue: &str, group: &str) -> Result<Box<dyn Source>, BrokerError>;
+
+    fn publisher(&self) -> Arc<dyn Publisher>;
+
+    fn inspector(&self) -> Arc<dyn Inspect>;
+
+    fn topology(&self) -> Arc<dyn Topology>;
 }
 
 /// Each variant is a different thing to do.

@@ -18,6 +18,7 @@ use crate::id::DeathId;
 use crate::origin::{BrokerKind, Origin};
 use crate::reason::Reason;
 use crate::time::Timestamp;
+use crate::verdict::VerdictKind;
 
 pub use death::{decode, encode};
 pub use fit::{BodyTooLarge, size};
@@ -31,6 +32,8 @@ pub use strip::strip_for_replay;
 pub struct Envelope {
     pub death_id: Option<DeathId>,
     pub reason: Option<Reason>,
+    /// Written only when it is not `dead_letter`: a discard leaves a record as well (A6), and the record says so.
+    pub verdict: Option<VerdictKind>,
     /// The rule that decided.
     pub rule: Option<String>,
     pub error_class: Option<String>,
@@ -55,6 +58,9 @@ pub struct Envelope {
 pub struct OriginHeaders {
     pub broker: Option<BrokerKind>,
     pub queue: Option<String>,
+    /// Which life of that queue. Without it, a queue created anew would repeat the coordinates of the old one, and its
+    /// deaths would be taken for known ones.
+    pub incarnation: Option<String>,
     pub partition: Option<i32>,
     pub offset: Option<i64>,
     pub message_id: Option<String>,
@@ -67,6 +73,7 @@ impl OriginHeaders {
         Self {
             broker: Some(origin.broker),
             queue: Some(origin.queue.clone()),
+            incarnation: origin.incarnation.clone(),
             partition: origin.partition,
             offset: origin.offset,
             message_id: origin.message_id.clone(),
@@ -74,12 +81,12 @@ impl OriginHeaders {
         }
     }
 
-    /// The origin, if broker and queue are known. Headers carry no incarnation.
+    /// The origin, if broker and queue are known.
     pub fn origin(&self) -> Option<Origin> {
         Some(Origin {
             broker: self.broker?,
             queue: self.queue.clone()?,
-            incarnation: None,
+            incarnation: self.incarnation.clone(),
             partition: self.partition,
             offset: self.offset,
             message_id: self.message_id.clone(),

@@ -29,6 +29,7 @@ mod filter;
 mod model;
 mod place;
 mod prepare;
+pub mod sqlite;
 
 pub use error::StoreError;
 pub use model::{

@@ -20,6 +20,11 @@ impl Place {
     /// Behind every letter: where the first page begins.
     pub(crate) const END: Self = Self(i64::MAX);
 
+    /// In a block's list: a slot whose letter was a duplicate.
+    pub(crate) const NOWHERE: Self = Self(0);
+    /// In a block's list: a slot that holds a further death of a letter whose payload stands elsewhere.
+    pub(crate) const ELSEWHERE: Self = Self(-1);
+
     /// The place of the failure at `failed_at` with the store's `running` number. Times beyond the range are put at its ends.
     pub(crate) fn new(failed_at: Timestamp, running: i64) -> Self {
         let milli = failed_at.as_millis().clamp(0, LAST_MILLI);

@@ -1,1 +1,13 @@
-//! dlo-testkit
+//! The workshop: what tests of all crates share. Never shipped.
+//!
+//! | room | what |
+//! |---|---|
+//! | [`conformance`] | what every broker adapter must do, by declared capability |
+//! | [`clock`] | clocks that tests own |
+//! | [`faults`] | wrappers that fail when the test says so |
+
+#![expect(clippy::expect_used, clippy::panic, reason = "in tests, to stop is how a failure is told")]
+
+pub mod clock;
+pub mod conformance;
+pub mod faults;

@@ -34,6 +34,7 @@ pub fn decode(headers: &Headers) -> Option<Envelope> {
     let envelope = Envelope {
         death_id: parsed(headers, names::DEATH_ID),
         reason: parsed(headers, names::REASON),
+        verdict: parsed(headers, names::VERDICT),
         rule: text(names::RULE),
         error_class: text(names::ERROR_CLASS),
         error_message: text(names::ERROR_MESSAGE),
@@ -77,6 +78,7 @@ fn write(base: &Message, story: &Envelope) -> Message {
     put(headers, names::DLO_VERSION, Some(names::VERSION));
     put(headers, names::DEATH_ID, story.death_id);
     put(headers, names::REASON, story.reason);
+    put(headers, names::VERDICT, story.verdict);
     put(headers, names::RULE, story.rule.as_ref());
     put(headers, names::ERROR_CLASS, story.error_class.as_ref());
     put(headers, names::ERROR_MESSAGE, story.error_message.as_ref());

@@ -6,6 +6,7 @@ pub const VERSION: u32 = 1;
 pub(super) const DLO_VERSION: &str = "dlo-version";
 pub(super) const DEATH_ID: &str = "dlo-death-id";
 pub(super) const REASON: &str = "dlo-reason";
+pub(super) const VERDICT: &str = "dlo-verdict";
 pub(super) const RULE: &str = "dlo-verdict-rule";
 pub(super) const ERROR_CLASS: &str = "dlo-error-class";
 pub(super) const ERROR_MESSAGE: &str = "dlo-error-message";
@@ -19,6 +20,7 @@ pub(super) const LAST_FAILED_AT: &str = "dlo-last-failed-at";
 pub(super) const DEAD_AT: &str = "dlo-dead-at";
 pub(super) const ORIGIN_BROKER: &str = "dlo-origin-broker";
 pub(super) const ORIGIN_QUEUE: &str = "dlo-origin-queue";
+pub(super) const ORIGIN_INCARNATION: &str = "dlo-origin-incarnation";
 pub(super) const ORIGIN_PARTITION: &str = "dlo-origin-partition";
 pub(super) const ORIGIN_OFFSET: &str = "dlo-origin-offset";
 pub(super) const ORIGIN_MESSAGE_ID: &str = "dlo-origin-message-id";
@@ -34,6 +36,7 @@ pub(super) const OF_A_FAILURE: &[&str] = &[
     DLO_VERSION,
     DEATH_ID,
     REASON,
+    VERDICT,
     RULE,
     ERROR_CLASS,
     ERROR_MESSAGE,
@@ -47,6 +50,7 @@ pub(super) const OF_A_FAILURE: &[&str] = &[
     DEAD_AT,
     ORIGIN_BROKER,
     ORIGIN_QUEUE,
+    ORIGIN_INCARNATION,
     ORIGIN_PARTITION,
     ORIGIN_OFFSET,
     ORIGIN_MESSAGE_ID,

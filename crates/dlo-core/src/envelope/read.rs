@@ -38,6 +38,7 @@ pub(super) fn origin(headers: &Headers) -> OriginHeaders {
     OriginHeaders {
         broker: parsed(headers, names::ORIGIN_BROKER),
         queue: name(headers, names::ORIGIN_QUEUE, limits::NAME),
+        incarnation: name(headers, names::ORIGIN_INCARNATION, limits::NAME),
         partition: parsed(headers, names::ORIGIN_PARTITION),
         offset: parsed(headers, names::ORIGIN_OFFSET),
         message_id: name(headers, names::ORIGIN_MESSAGE_ID, limits::ID),
@@ -62,6 +63,7 @@ pub(super) fn put_history(headers: &mut Headers, history: &History) {
 pub(super) fn put_origin(headers: &mut Headers, origin: &OriginHeaders) {
     put(headers, names::ORIGIN_BROKER, origin.broker);
     put(headers, names::ORIGIN_QUEUE, origin.queue.as_ref());
+    put(headers, names::ORIGIN_INCARNATION, origin.incarnation.as_ref());
     put(headers, names::ORIGIN_PARTITION, origin.partition);
     put(headers, names::ORIGIN_OFFSET, origin.offset);
     put(headers, names::ORIGIN_MESSAGE_ID, origin.message_id.as_ref());

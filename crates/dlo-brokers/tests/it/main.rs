@@ -1,0 +1,5 @@
+//! One binary for all brokers: start it, run the suite, then what is its own.
+
+#![expect(clippy::unwrap_used, reason = "in tests, to stop is how a failure is told")]
+
+mod memory;

@@ -1,0 +1,173 @@
+//! Groups and sources in memory: what filters are resolved against and what counts are read from.
+//!
+//! The embedded store has one process, so memory can be the reading side of what the transaction wrote. A write
+//! stages its changes beside the catalog and merges them only after the commit: a failed transaction leaves no trace.
+//! Bounded by the cap of groups per source.
+
+use std::collections::{BTreeMap, HashMap};
+
+use dlo_core::group::{Group, GroupStatus, StatusCounts};
+use dlo_core::id::GroupId;
+use dlo_core::letter::Status;
+use dlo_core::time::Timestamp;
+use rusqlite::Connection;
+use uuid::Uuid;
+
+use super::{read_error, rows};
+use crate::StoreError;
+
+/// The row number of a group, which letters carry.
+pub(super) type GroupRow = i64;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Source {
+    pub(super) captured: u64,
+    pub(super) deaths: u64,
+    pub(super) groups: usize,
+    pub(super) last_captured: Option<Timestamp>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Catalog {
+    pub(super) groups: BTreeMap<GroupRow, Group>,
+    rows: HashMap<GroupId, GroupRow>,
+    pub(super) sources: BTreeMap<String, Source>,
+}
+
+impl Catalog {
+    /// Reads everything that is kept at write time.
+    pub(super) fn load(connection: &Connection) -> Result<Self, StoreError> {
+        let mut catalog = Self::default();
+        let mut statement = connection
+            .prepare("SELECT name, captured, deaths, last_captured FROM sources")
+            .map_err(read_error)?;
+        let sources = statement
+            .query_map([], |row| {
+                let last: Option<i64> = row.get(3)?;
+                let source = Source {
+                    captured: row.get::<_, i64>(1)? as u64,
+                    deaths: row.get::<_, i64>(2)? as u64,
+                    groups: 0,
+                    last_captured: last.map(Timestamp::from_micros),
+                };
+                Ok((row.get::<_, String>(0)?, source))
+            })
+            .map_err(read_error)?;
+        for source in sources {
+            let (name, source) = source.map_err(read_error)?;
+            catalog.sources.insert(name, source);
+        }
+        let mut statement = connection.prepare(rows::SELECT_GROUPS).map_err(read_error)?;
+        let groups = statement.query_map([], rows::group).map_err(read_error)?;
+        for group in groups {
+            let (row, group) = group.map_err(read_error)?;
+            catalog.add(row, group);
+        }
+        catalog.load_counts(connection)?;
+        Ok(catalog)
+    }
+
+    fn load_counts(&mut self, connection: &Connection) -> Result<(), StoreError> {
+        let mut statement =
+            connection.prepare("SELECT group_id, status, n FROM counts").map_err(read_error)?;
+        let counts = statement
+            .query_map([], |row| Ok((row.get(0)?, row.get::<_, u8>(1)?, row.get::<_, i64>(2)?)))
+            .map_err(read_error)?;
+        for count in counts {
+            let (group, status, n): (GroupRow, u8, i64) = count.map_err(read_error)?;
+            if let (Some(group), Some(status)) = (self.groups.get_mut(&group), Status::from_number(status)) {
+                group.counts.set(status, n as u64);
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, row: GroupRow, group: Group) {
+        self.rows.insert(group.id, row);
+        self.sources.entry(group.source.clone()).or_default().groups += 1;
+        self.groups.insert(row, group);
+    }
+
+    pub(super) fn row(&self, id: GroupId) -> Option<GroupRow> {
+        self.rows.get(&id).copied()
+    }
+
+    pub(super) fn last_row(&self) -> GroupRow {
+        self.groups.last_key_value().map_or(0, |(row, _)| *row)
+    }
+
+    /// Letters of all groups, by status.
+    pub(super) fn totals(&self) -> StatusCounts {
+        let mut totals = StatusCounts::default();
+        for group in self.groups.values() {
+            totals.merge(&group.counts);
+        }
+        totals
+    }
+
+    /// Takes over groups that a transaction is about to commit, still empty: whoever reads a letter right after
+    /// the commit must find its group here. If the commit fails the catalog is loaded anew.
+    pub(super) fn announce(&mut self, staged: &mut Staged) {
+        for (row, group) in std::mem::take(&mut staged.new_groups) {
+            self.add(row, group);
+        }
+    }
+
+    /// Takes over what a committed transaction staged.
+    pub(super) fn merge(&mut self, staged: Staged) {
+        for (row, touch) in staged.touched {
+            if let Some(group) = self.groups.get_mut(&row) {
+                group.first_seen = group.first_seen.min(touch.first);
+                group.last_seen = group.last_seen.max(touch.last);
+                group.status = touch.status;
+            }
+        }
+        for ((row, status), delta) in staged.counts {
+            if let Some(group) = self.groups.get_mut(&row) {
+                group.counts.set(status, group.counts.get(status).saturating_add_signed(delta));
+            }
+        }
+        for (name, arrived) in staged.sources {
+            let source = self.sources.entry(name).or_default();
+            source.captured += arrived.captured;
+            source.deaths += arrived.deaths;
+            source.last_captured = source.last_captured.max(Some(arrived.at));
+        }
+    }
+}
+
+/// What one transaction changes of the catalog.
+#[derive(Debug, Default)]
+pub(super) struct Staged {
+    pub(super) new_groups: BTreeMap<GroupRow, Group>,
+    pub(super) new_rows: HashMap<GroupId, GroupRow>,
+    pub(super) touched: HashMap<GroupRow, Touch>,
+    pub(super) counts: HashMap<(GroupRow, Status), i64>,
+    pub(super) sources: BTreeMap<String, Arrived>,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Touch {
+    pub(super) first: Timestamp,
+    pub(super) last: Timestamp,
+    pub(super) status: GroupStatus,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Arrived {
+    pub(super) captured: u64,
+    pub(super) deaths: u64,
+    pub(super) new_groups: usize,
+    pub(super) at: Timestamp,
+}
+
+impl Staged {
+    pub(super) fn count(&mut self, group: GroupRow, status: Status, delta: i64) {
+        *self.counts.entry((group, status)).or_default() += delta;
+    }
+}
+
+/// A stored id.
+pub(super) fn uuid(bytes: &[u8]) -> Result<Uuid, rusqlite::Error> {
+    Uuid::from_slice(bytes).map_err(|_| rows::unreadable("id"))
+}

@@ -1,0 +1,326 @@
+//! The embedded store: SQLite in the data directory, one process, one writing thread, a few readers.
+//!
+//! A call that writes is prepared on the caller's side and handed to the writer ([`writer`]); a call that reads borrows
+//! a read-only connection on a blocking thread. Both see committed data only.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use dlo_core::group::Group;
+use dlo_core::id::{GroupId, LetterId};
+use dlo_core::letter::{LetterDetail, Step};
+use dlo_core::query::Query;
+use dlo_core::time::Timestamp;
+use rusqlite::Connection;
+use tokio::sync::{Semaphore, oneshot};
+
+use crate::prepare::Prepared;
+use crate::{
+    AuditPage, Batch, CauseCount, Checkpoint, Deed, Event, GroupFilter, GroupPage, Inserted, Lease,
+    LetterPage, Page, Stats, Stepped, Store, StoreError, StoreLimits, StoredPayload, TimelineEntry,
+    Verification,
+};
+
+mod again;
+mod audit;
+mod backup;
+mod catalog;
+mod groups;
+mod index;
+mod leases;
+mod open;
+mod read;
+mod rows;
+mod search;
+mod steps;
+mod streams;
+mod write;
+mod writer;
+
+use writer::{InsertJob, Job, Shared, Writer};
+
+/// Connections that read at the same time.
+const READERS: usize = 4;
+
+/// The embedded store. Cheap to share; closed by [`Store::close`] or when the last handle is gone.
+pub struct SqliteStore {
+    database: PathBuf,
+    jobs: Sender<Job>,
+    shared: Arc<Shared>,
+    limits: StoreLimits,
+    readers: Arc<Mutex<Vec<Connection>>>,
+    reading: Arc<Semaphore>,
+    _home: open::Home,
+}
+
+impl std::fmt::Debug for SqliteStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SqliteStore").field("database", &self.database).finish_non_exhaustive()
+    }
+}
+
+impl SqliteStore {
+    /// Opens the store in `directory`, making it if needed. One process at a time: a second is refused.
+    pub fn open(directory: &Path, limits: StoreLimits) -> Result<Arc<Self>, StoreError> {
+        let home = open::Home::take(directory)?;
+        let connection = open::writer(&home.database)?;
+        let shared = Arc::new(Shared::default());
+        let mut writer = Writer {
+            connection,
+            shared: Arc::clone(&shared),
+            limits: limits.clone(),
+            // Where the last process stopped is not known; any beginning does, since a taken place is passed over.
+            running: rand::random_range(0..1 << 20),
+            next_block: 1,
+        };
+        writer.reload()?;
+        let (jobs, inbox) = std::sync::mpsc::channel();
+        std::thread::Builder::new()
+            .name("dlo-store-writer".into())
+            .spawn(move || writer.run(&inbox))
+            .map_err(|e| StoreError::Refused(format!("cannot start the writing thread: {e}")))?;
+        Ok(Arc::new(Self {
+            database: home.database.clone(),
+            jobs,
+            shared,
+            limits,
+            readers: Arc::default(),
+            reading: Arc::new(Semaphore::new(READERS)),
+            _home: home,
+        }))
+    }
+
+    /// Runs `work` on the writing thread and waits for it.
+    async fn write<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Writer) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let (reply, answer) = oneshot::channel();
+        let job = Job::Run(Box::new(move |writer| {
+            let _ = reply.send(work(writer));
+        }));
+        self.jobs.send(job).map_err(|_| closed())?;
+        answer.await.map_err(|_| closed())?
+    }
+
+    /// Runs `work` with a read-only connection on a blocking thread.
+    async fn read<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection, &Shared) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let permit = Arc::clone(&self.reading).acquire_owned().await.map_err(|_| closed())?;
+        let (readers, shared, database) =
+            (Arc::clone(&self.readers), Arc::clone(&self.shared), self.database.clone());
+        let task = tokio::task::spawn_blocking(move || {
+            let _permit = permit;
+            let idle = readers.lock().unwrap_or_else(PoisonError::into_inner).pop();
+            let connection = match idle {
+                Some(connection) => connection,
+                None => open::reader(&database)?,
+            };
+            let result = work(&connection, &shared);
+            readers.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
+            result
+        });
+        task.await.map_err(|e| StoreError::Refused(format!("a read did not finish: {e}")))?
+    }
+}
+
+#[async_trait]
+impl Store for SqliteStore {
+    async fn insert(&self, batch: Batch, now: Timestamp) -> Result<Vec<Inserted>, StoreError> {
+        if self.shared.waiting.load(Ordering::Relaxed) >= self.limits.waiting_bytes {
+            return Err(StoreError::Overloaded);
+        }
+        let prepared = tokio::task::spawn_blocking(move || Prepared::new(batch))
+            .await
+            .map_err(|e| StoreError::Refused(format!("a batch could not be prepared: {e}")))??;
+        let weight = prepared.weight();
+        let waiting = self.shared.waiting.fetch_add(weight, Ordering::Relaxed);
+        // One batch is always taken, however large: it was let in at the door.
+        if waiting > 0 && waiting + weight > self.limits.waiting_bytes {
+            self.shared.waiting.fetch_sub(weight, Ordering::Relaxed);
+            return Err(StoreError::Overloaded);
+        }
+        let (reply, answer) = oneshot::channel();
+        self.jobs.send(Job::Insert(Box::new(InsertJob { prepared, now, reply }))).map_err(|_| closed())?;
+        answer.await.map_err(|_| closed())?
+    }
+
+    async fn checkpoints(&self, source: &str) -> Result<Vec<Checkpoint>, StoreError> {
+        let source = source.to_string();
+        self.read(move |db, _| read::checkpoints(db, &source)).await
+    }
+
+    async fn letters(&self, query: &Query, page: &Page) -> Result<LetterPage, StoreError> {
+        let (query, page) = (query.clone(), page.clone());
+        self.read(move |db, shared| search::page(db, shared, &query, &page)).await
+    }
+
+    async fn count(&self, query: &Query, at_most: u64) -> Result<u64, StoreError> {
+        let query = query.clone();
+        self.read(move |db, shared| search::count(db, shared, &query, at_most)).await
+    }
+
+    async fn letter(&self, id: LetterId) -> Result<LetterDetail, StoreError> {
+        self.read(move |db, shared| read::detail(db, shared, id)).await
+    }
+
+    async fn payload(
+        &self,
+        id: LetterId,
+        reader: Option<(&Deed, Timestamp)>,
+    ) -> Result<StoredPayload, StoreError> {
+        let payload = self.read(move |db, shared| read::payload(db, shared, id)).await?;
+        if let Some((deed, now)) = reader {
+            let row = audit::Row { letter: Some(id), ..audit::Row::by(now, Event::PayloadRead, 1, deed) };
+            self.write(move |writer| audit::append(&writer.connection, &row)).await?;
+        }
+        Ok(payload)
+    }
+
+    async fn timeline(&self, id: LetterId) -> Result<Vec<TimelineEntry>, StoreError> {
+        self.read(move |db, shared| read::timeline(db, shared, id)).await
+    }
+
+    async fn step(
+        &self,
+        ids: &[LetterId],
+        step: Step,
+        deed: &Deed,
+        now: Timestamp,
+    ) -> Result<Vec<Stepped>, StoreError> {
+        if ids.len() > Page::MOST {
+            return Err(StoreError::Unsupported(format!(
+                "at most {} letters take a step at once",
+                Page::MOST
+            )));
+        }
+        let (ids, deed) = (ids.to_vec(), deed.clone());
+        self.write(move |writer| {
+            writer.transact(|db, staged, _| steps::step(db, staged, &ids, step, &deed, now))
+        })
+        .await
+    }
+
+    async fn groups(&self, filter: &GroupFilter, page: &Page) -> Result<GroupPage, StoreError> {
+        groups::page(&self.shared, filter, page)
+    }
+
+    async fn group(&self, id: GroupId) -> Result<Group, StoreError> {
+        groups::one(&self.shared, id)
+    }
+
+    async fn stats(&self) -> Result<Stats, StoreError> {
+        let unindexed = self.shared.unindexed.load(Ordering::Relaxed);
+        self.read(move |db, shared| groups::stats(db, shared, unindexed)).await
+    }
+
+    async fn causes(&self, source: Option<&str>) -> Result<Vec<CauseCount>, StoreError> {
+        Ok(groups::causes(&self.shared, source))
+    }
+
+    async fn assign_owners(
+        &self,
+        owner_of: &(dyn for<'a> Fn(&'a Group) -> Option<String> + Send + Sync),
+    ) -> Result<u64, StoreError> {
+        let owners = self.shared.catalog(|catalog| {
+            catalog.groups.values().map(|group| (group.id, owner_of(group))).collect::<Vec<_>>()
+        });
+        self.write(move |writer| groups::set_owners(writer, owners)).await
+    }
+
+    async fn note(&self, event: Event, count: u64, deed: &Deed, now: Timestamp) -> Result<(), StoreError> {
+        let row = audit::Row::by(now, event, count, deed);
+        self.write(move |writer| audit::append(&writer.connection, &row)).await
+    }
+
+    async fn audit(&self, page: &Page) -> Result<AuditPage, StoreError> {
+        let page = page.clone();
+        self.read(move |db, _| audit::page(db, &page)).await
+    }
+
+    async fn verify(&self) -> Result<Verification, StoreError> {
+        self.read(|db, _| audit::verify(db)).await
+    }
+
+    async fn lease(
+        &self,
+        name: &str,
+        holder: &str,
+        ttl: Duration,
+        now: Timestamp,
+    ) -> Result<Option<Lease>, StoreError> {
+        let (name, holder) = (name.to_string(), holder.to_string());
+        self.write(move |writer| leases::take(&writer.connection, &name, &holder, ttl, now)).await
+    }
+
+    async fn release(&self, name: &str, holder: &str) -> Result<(), StoreError> {
+        let (name, holder) = (name.to_string(), holder.to_string());
+        self.write(move |writer| leases::release(&writer.connection, &name, &holder)).await
+    }
+
+    async fn index_payloads(&self) -> Result<u64, StoreError> {
+        self.write(|writer| {
+            while index::step(writer) {}
+            index::waiting(&writer.connection)
+        })
+        .await
+    }
+
+    async fn backup(&self, to: &Path) -> Result<(), StoreError> {
+        let to = to.to_path_buf();
+        self.read(move |db, _| backup::backup(db, &to)).await
+    }
+
+    async fn restore(&self, from: &Path) -> Result<(), StoreError> {
+        let from = from.to_path_buf();
+        self.write(move |writer| backup::restore(writer, &from)).await
+    }
+
+    async fn ping(&self) -> Result<(), StoreError> {
+        self.write(|writer| writer.connection.execute_batch("SELECT 1").map_err(read_error)).await
+    }
+
+    async fn close(&self) -> Result<(), StoreError> {
+        let (done, closed) = oneshot::channel();
+        if self.jobs.send(Job::Close(done)).is_ok() {
+            let _ = closed.await;
+        }
+        self.readers.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        Ok(())
+    }
+}
+
+fn closed() -> StoreError {
+    StoreError::Unavailable("the store is closed".into())
+}
+
+/// The first block number that no block has.
+fn next_block(connection: &Connection) -> Result<i64, StoreError> {
+    connection
+        .query_row("SELECT ifnull(max(id), 0) + 1 FROM blocks", [], |row| row.get(0))
+        .map_err(read_error)
+}
+
+/// What SQLite says, as something to do. Codes are extended: the low byte is the kind.
+fn read_error(error: rusqlite::Error) -> StoreError {
+    use rusqlite::ffi::ErrorCode;
+    match &error {
+        rusqlite::Error::SqliteFailure(failure, _) => match failure.code {
+            ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => StoreError::Unavailable(error.to_string()),
+            ErrorCode::DiskFull => {
+                StoreError::Unavailable("the disk is full; free some room, nothing was lost".to_string())
+            }
+            _ => StoreError::Refused(error.to_string()),
+        },
+        rusqlite::Error::InvalidColumnName(column) => {
+            StoreError::Unreadable(format!("{column} holds a value this version does not know"))
+        }
+        _ => StoreError::Refused(error.to_string()),
+    }
+}

@@ -1,0 +1,121 @@
+//! Opening the embedded database: one process at a time, the right pragmas, migrations forward.
+//!
+//! The lock is a file of its own, held by the operating system for as long as the process lives; a crash
+//! frees it. A database written by a newer version is refused before anything is changed.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Read, Seek, Write};
+use std::path::{Path, PathBuf};
+
+use rusqlite::{Connection, OpenFlags};
+
+use super::read_error;
+use crate::StoreError;
+
+/// Every migration, in order. Added to, never edited: the number of a migration is its place plus one.
+const MIGRATIONS: &[&str] = &[include_str!("../../migrations/sqlite/0001_letters.sql")];
+
+/// Pages of the write-ahead log before it is folded into the database: fewer, larger folds cost less a letter.
+const CHECKPOINT_PAGES: i64 = 8_000;
+
+/// The files of an embedded store in its data directory.
+#[derive(Debug)]
+pub(super) struct Home {
+    pub(super) database: PathBuf,
+    /// Held for as long as the store lives.
+    _lock: File,
+}
+
+impl Home {
+    /// Makes the directory if needed and takes the lock.
+    pub(super) fn take(directory: &Path) -> Result<Self, StoreError> {
+        let refused = |what: &str, e: std::io::Error| {
+            StoreError::Refused(format!(
+                "{what} {}: {e}; check `server.data` and its rights",
+                directory.display()
+            ))
+        };
+        std::fs::create_dir_all(directory).map_err(|e| refused("cannot make the data directory", e))?;
+        let path = directory.join("office.lock");
+        let mut lock = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .read(true)
+            .write(true)
+            .open(path)
+            .map_err(|e| refused("cannot write in the data directory", e))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(in_use(directory, &mut lock)),
+            Err(TryLockError::Error(e)) => return Err(refused("cannot lock the data directory", e)),
+        }
+        // The number is for people who are refused; losing it to a crash harms nothing.
+        let _ = lock
+            .set_len(0)
+            .and_then(|()| lock.rewind())
+            .and_then(|()| write!(lock, "{}", std::process::id()));
+        Ok(Self { database: directory.join("office.db"), _lock: lock })
+    }
+}
+
+fn in_use(directory: &Path, lock: &mut File) -> StoreError {
+    let mut pid = String::new();
+    let known = lock.rewind().and_then(|()| lock.read_to_string(&mut pid)).is_ok() && !pid.trim().is_empty();
+    let pid = if known { pid.trim().to_string() } else { "unknown".to_string() };
+    StoreError::InUse { path: directory.display().to_string(), pid }
+}
+
+/// The one connection that writes. Migrates first.
+pub(super) fn writer(database: &Path) -> Result<Connection, StoreError> {
+    let mut connection = Connection::open(database).map_err(read_error)?;
+    refuse_newer(&connection)?;
+    connection
+        .execute_batch(&format!(
+            "PRAGMA page_size = 8192; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -24000;
+             PRAGMA temp_store = MEMORY; PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES};
+             PRAGMA journal_size_limit = 134217728; PRAGMA foreign_keys = OFF;"
+        ))
+        .map_err(read_error)?;
+    connection.set_prepared_statement_cache_capacity(64);
+    migrate(&mut connection)?;
+    Ok(connection)
+}
+
+/// A connection that only reads.
+pub(super) fn reader(database: &Path) -> Result<Connection, StoreError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(database, flags).map_err(read_error)?;
+    connection.execute_batch("PRAGMA cache_size = -4000; PRAGMA temp_store = MEMORY;").map_err(read_error)?;
+    connection.set_prepared_statement_cache_capacity(64);
+    Ok(connection)
+}
+
+/// The schema version that this build writes.
+pub(super) fn known_version() -> i64 {
+    MIGRATIONS.len() as i64
+}
+
+pub(super) fn version(connection: &Connection) -> Result<i64, StoreError> {
+    connection.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(read_error)
+}
+
+fn refuse_newer(connection: &Connection) -> Result<(), StoreError> {
+    let found = version(connection)?;
+    if found > known_version() {
+        return Err(StoreError::Newer { found, known: known_version() });
+    }
+    Ok(())
+}
+
+/// Brings an older database up to this version, each migration in a transaction of its own.
+pub(super) fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
+    refuse_newer(connection)?;
+    let found = version(connection)?;
+    for (index, sql) in MIGRATIONS.iter().enumerate().skip(usize::try_from(found).unwrap_or(0)) {
+        let transaction = connection.transaction().map_err(read_error)?;
+        transaction.execute_batch(sql).map_err(read_error)?;
+        transaction.pragma_update(None, "user_version", index as i64 + 1).map_err(read_error)?;
+        transaction.commit().map_err(read_error)?;
+    }
+    Ok(())
+}

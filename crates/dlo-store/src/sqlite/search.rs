@@ -1,0 +1,272 @@
+//! Searching: choose the cheapest source of candidates, walk it newest first, hold each against the query.
+//!
+//! Counts are kept at write time, so it is known beforehand how many letters the groups and statuses of a query have
+//! at most, and the choice is arithmetic: streams of single (group, status) pairs merged, a walk over everything, or the
+//! word indexes. Every stream is ordered by place, so a page ends as soon as it is full. Work per page is bounded.
+
+use std::collections::HashMap;
+
+use dlo_core::letter::Status;
+use dlo_core::query::{Matcher, Op, Query};
+use rusqlite::Connection;
+
+use super::catalog::{Catalog, GroupRow};
+use super::read;
+use super::rows::Found;
+use super::streams::{Merged, Stream};
+use super::writer::Shared;
+use crate::block::Block;
+use crate::filter::Filter;
+use crate::place::Place;
+use crate::{LetterPage, Page, StoreError};
+
+/// Candidates looked at for one page before it is handed out as far as it got.
+const WORK: usize = 50_000;
+/// Opening one pair's stream costs about as much as walking this many rows.
+const PAIR_COST: u64 = 4;
+/// How far word hits are counted to choose the rarest.
+const HITS: usize = 1_000;
+
+/// The part of time that a query is about, as places: from `low` on, before `high`.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Range {
+    pub(super) low: Place,
+    pub(super) high: Place,
+}
+
+pub(super) fn page(
+    db: &Connection,
+    shared: &Shared,
+    query: &Query,
+    page: &Page,
+) -> Result<LetterPage, StoreError> {
+    let high = Place::from_cursor(page.cursor.as_ref())?;
+    let mut search = Search::new(query, high);
+    let mut letters = Vec::with_capacity(page.limit.min(64));
+    let mut last = None;
+    let ended = search.run(db, shared, Some(WORK), &mut |found| {
+        last = Some(found.place);
+        letters.push(found.letter.clone());
+        letters.len() < page.limit
+    })?;
+    let next = match ended {
+        Ended::Exhausted => None,
+        Ended::Enough => last.map(Place::cursor),
+        Ended::Tired(at) => Some(at.cursor()),
+    };
+    Ok(LetterPage { letters, next })
+}
+
+pub(super) fn count(
+    db: &Connection,
+    shared: &Shared,
+    query: &Query,
+    at_most: u64,
+) -> Result<u64, StoreError> {
+    let mut search = Search::new(query, Place::END);
+    if let Some(kept) = shared.catalog(|catalog| search.kept_count(catalog)) {
+        return Ok(kept.min(at_most));
+    }
+    let mut count = 0;
+    if at_most > 0 {
+        search.run(db, shared, None, &mut |_| {
+            count += 1;
+            count < at_most
+        })?;
+    }
+    Ok(count)
+}
+
+/// How a search came to its end.
+enum Ended {
+    /// Nothing is left.
+    Exhausted,
+    /// The caller has enough.
+    Enough,
+    /// The bound on work was reached; everything from this place on was looked at.
+    Tired(Place),
+}
+
+struct Search<'q> {
+    filter: Filter<'q>,
+    range: Range,
+    /// The block looked at last: neighbours in time often share one.
+    blocks: HashMap<i64, Block>,
+}
+
+/// The (group, status) pairs that can hold matches, with how many letters they have.
+struct Pairs {
+    pairs: Vec<(GroupRow, Status)>,
+    letters: u64,
+    /// No group and no status is ruled out.
+    everything: bool,
+}
+
+impl<'q> Search<'q> {
+    fn new(query: &'q Query, high: Place) -> Self {
+        Self { filter: Filter::new(query), range: range(query, high), blocks: HashMap::new() }
+    }
+
+    /// The exact count, where it is kept: groups and statuses are all the query asks for.
+    fn kept_count(&self, catalog: &Catalog) -> Option<u64> {
+        if self.filter.concerns_rows() {
+            return None;
+        }
+        let statuses = self.filter.statuses();
+        let mut count = 0;
+        for group in catalog.groups.values().filter(|group| self.filter.may_hold(group)) {
+            if group.overflow && self.filter.concerns_groups() {
+                return None;
+            }
+            count += statuses.iter().map(|status| group.counts.get(*status)).sum::<u64>();
+        }
+        Some(count)
+    }
+
+    fn pairs(&self, catalog: &Catalog) -> Pairs {
+        let statuses = self.filter.statuses();
+        let mut found = Pairs { pairs: Vec::new(), letters: 0, everything: !self.filter.concerns_groups() };
+        found.everything &= statuses.len() == Status::ALL.len();
+        for (row, group) in catalog.groups.iter().filter(|(_, group)| self.filter.may_hold(group)) {
+            for status in &statuses {
+                let count = group.counts.get(*status);
+                if count > 0 {
+                    found.pairs.push((*row, *status));
+                    found.letters += count;
+                }
+            }
+        }
+        found
+    }
+
+    /// Calls `take` with every match, newest first, until it says `false`, the candidates end, or `work` is used up.
+    fn run(
+        &mut self,
+        db: &Connection,
+        shared: &Shared,
+        work: Option<usize>,
+        take: &mut dyn FnMut(&Found) -> bool,
+    ) -> Result<Ended, StoreError> {
+        if let Some(id) = self.filter.only() {
+            let found = match read::find(db, shared, id) {
+                Err(StoreError::NoLetter(_)) => return Ok(Ended::Exhausted),
+                found => found?,
+            };
+            if found.place < self.range.high && self.matches(db, &found)? {
+                take(&found);
+            }
+            return Ok(Ended::Exhausted);
+        }
+        let Some(mut candidates) = self.candidates(db, shared)? else { return Ok(Ended::Exhausted) };
+        let mut looked = 0;
+        while let Some(place) = candidates.next(db)? {
+            if let Some(found) = shared.catalog(|catalog| read::at(db, catalog, place))?
+                && self.matches(db, &found)?
+                && !take(&found)
+            {
+                return Ok(Ended::Enough);
+            }
+            looked += 1;
+            if work.is_some_and(|work| looked >= work) {
+                return Ok(Ended::Tired(place));
+            }
+        }
+        Ok(Ended::Exhausted)
+    }
+
+    fn matches(&mut self, db: &Connection, found: &Found) -> Result<bool, StoreError> {
+        if !self.filter.row_matches(&found.letter) {
+            return Ok(false);
+        }
+        if !self.filter.needs_block() {
+            return Ok(true);
+        }
+        if !self.blocks.contains_key(&found.block) {
+            // A few blocks at a time: bounded, and enough for candidates that come in the order of time.
+            if self.blocks.len() >= 8 {
+                self.blocks.clear();
+            }
+            self.blocks.insert(found.block, read::block(db, found.block)?);
+        }
+        match self.blocks.get(&found.block) {
+            Some(block) => Ok(self.filter.block_matches(&found.letter, &block.cold(found.slot)?)),
+            None => Ok(false),
+        }
+    }
+
+    /// The cheapest stream of candidates that misses nothing; `None` if nothing can match.
+    fn candidates(&self, db: &Connection, shared: &Shared) -> Result<Option<Merged>, StoreError> {
+        let (pairs, total) = shared.catalog(|catalog| (self.pairs(catalog), catalog.totals()));
+        // A phrase without a single word is found nowhere.
+        if pairs.letters == 0 || self.filter.phrases.iter().any(Vec::is_empty) {
+            return Ok(None);
+        }
+        if let Some(words) = self.rarest_words(db, pairs.letters)? {
+            return Ok(Some(Merged::new(words, self.range)));
+        }
+        if pairs.everything {
+            return Ok(Some(Merged::new(vec![Stream::everything()], self.range)));
+        }
+        let statuses = self.filter.statuses();
+        let walked: u64 = statuses.iter().map(|status| total.get(*status)).sum();
+        // Fifty matches are expected after this many rows of a walk over these statuses.
+        let walk_cost = walked / pairs.letters * 50;
+        let streams = if pairs.pairs.len() as u64 * PAIR_COST <= walk_cost || pairs.pairs.len() <= 16 {
+            pairs.pairs.iter().map(|(group, status)| Stream::pair(*group, *status)).collect()
+        } else {
+            statuses.iter().map(|status| Stream::status(*status)).collect()
+        };
+        Ok(Some(Merged::new(streams, self.range)))
+    }
+
+    /// The streams of the rarest words asked for, unless the groups asked for have fewer letters than there are hits.
+    fn rarest_words(&self, db: &Connection, letters: u64) -> Result<Option<Vec<Stream>>, StoreError> {
+        let mut wanted: Vec<Vec<Stream>> = Vec::new();
+        if !self.filter.quick.is_empty() {
+            wanted.push(vec![Stream::quick(&self.filter.quick)]);
+        }
+        if !self.filter.deep.is_empty() {
+            wanted.push(vec![Stream::deep(&self.filter.deep), Stream::unindexed(db, self.range)?]);
+        }
+        for phrase in &self.filter.phrases {
+            wanted.push(vec![
+                Stream::quick(phrase),
+                Stream::deep(phrase),
+                Stream::unindexed(db, self.range)?,
+            ]);
+        }
+        let mut rarest: Option<(usize, Vec<Stream>)> = None;
+        for mut streams in wanted {
+            let mut hits = 0;
+            for stream in &mut streams {
+                hits += stream.hits(db, self.range, HITS)?;
+            }
+            if rarest.as_ref().is_none_or(|(fewest, _)| hits < *fewest) {
+                rarest = Some((hits, streams));
+            }
+        }
+        // Hits past the bound are not counted: then groups win up to twenty times as many letters.
+        let few = |hits: usize| if hits <= HITS { hits as u64 } else { hits as u64 * 20 };
+        Ok(rarest.filter(|(hits, _)| few(*hits) <= letters || *hits == 0).map(|(_, streams)| streams))
+    }
+}
+
+/// The places that a query's times leave, before `high`.
+fn range(query: &Query, high: Place) -> Range {
+    let mut range = Range { low: Place::new(dlo_core::time::Timestamp::EPOCH, 0), high };
+    for term in query.terms.iter().filter(|term| !term.negated) {
+        if let Matcher::Failed(compare) = &term.matcher {
+            let from = Place::new(compare.value, 0);
+            let to = Place::new(compare.value.plus(std::time::Duration::from_millis(1)), 0);
+            match compare.op {
+                Op::Gt | Op::Ge => range.low = range.low.max(from),
+                Op::Lt | Op::Le => range.high = range.high.min(to),
+                Op::Eq => {
+                    range.low = range.low.max(from);
+                    range.high = range.high.min(to);
+                }
+            }
+        }
+    }
+    range
+}

@@ -1,0 +1,375 @@
+//! One insert, inside a transaction: recognise, group, place, write, count.
+//!
+//! Nothing here commits. What the catalog must learn is staged and merged after the commit, so a crash or a failure
+//! between any two lines leaves the database and the memory as they were.
+
+use std::collections::BTreeMap;
+
+use dlo_core::fingerprint::Fingerprint;
+use dlo_core::group::{Group, GroupStatus, StatusCounts};
+use dlo_core::id::{GroupId, LetterId};
+use dlo_core::letter::{NewLetter, Status, Step};
+use dlo_core::time::Timestamp;
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::catalog::{Arrived, GroupRow, Staged, Touch, uuid};
+use super::writer::Shared;
+use super::{again, audit, read_error};
+use crate::place::Place;
+use crate::prepare::Prepared;
+use crate::{Event, Inserted, StoreError, StoreLimits};
+
+/// What a transaction needs beside its connection.
+pub(super) struct Tools<'a> {
+    pub(super) shared: &'a Shared,
+    pub(super) limits: &'a StoreLimits,
+    pub(super) running: &'a mut i64,
+    pub(super) next_block: &'a mut i64,
+    pub(super) unindexed: u64,
+}
+
+/// Where one letter's cold part stands, and how large its payload is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Stored {
+    pub(super) block: i64,
+    pub(super) slot: usize,
+    pub(super) size: u64,
+}
+
+/// Writes one prepared batch.
+pub(super) fn insert(
+    db: &Connection,
+    staged: &mut Staged,
+    tools: &mut Tools<'_>,
+    batch: &Prepared,
+    now: Timestamp,
+) -> Result<Vec<Inserted>, StoreError> {
+    let first_block = *tools.next_block;
+    let mut places: Vec<Vec<Place>> =
+        batch.blocks.iter().map(|b| vec![Place::NOWHERE; b.letters.len()]).collect();
+    let mut results = Vec::with_capacity(batch.letters.len());
+    let mut captured: BTreeMap<&str, u64> = BTreeMap::new();
+    for (index, letter) in batch.letters.iter().enumerate() {
+        let (block, slot) = batch.slots[index];
+        let stored = Stored { block: first_block + block as i64, slot, size: batch.sizes[index] };
+        let (inserted, place) = insert_one(db, staged, tools, letter, stored, &batch.tokens[index], now)?;
+        if let Some(place) = place {
+            places[block][slot] = place;
+        }
+        if matches!(inserted, Inserted::Stored(_)) {
+            *captured.entry(&letter.source).or_default() += 1;
+        }
+        results.push(inserted);
+    }
+    write_blocks(db, tools, batch, &places)?;
+    for (source, count) in captured {
+        audit::append(db, &audit::Row::captured(now, source, count))?;
+    }
+    let mut checkpoint = db
+        .prepare_cached(
+            "INSERT INTO checkpoints VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO UPDATE SET next = max(next, excluded.next)",
+        )
+        .map_err(read_error)?;
+    for at in &batch.checkpoints {
+        checkpoint.execute(params![at.source, at.incarnation, at.partition, at.next]).map_err(read_error)?;
+    }
+    Ok(results)
+}
+
+/// Stores one letter. The place is returned when its cold part is needed.
+fn insert_one(
+    db: &Connection,
+    staged: &mut Staged,
+    tools: &mut Tools<'_>,
+    letter: &NewLetter,
+    stored: Stored,
+    tokens: &str,
+    now: Timestamp,
+) -> Result<(Inserted, Option<Place>), StoreError> {
+    if let Some(known) = known_death(db, letter)? {
+        return Ok((Inserted::Duplicate(known), None));
+    }
+    let group = group_of(staged, tools, letter, now);
+    if let Some(former) = letter.replay_of
+        && again::die_again(
+            db,
+            staged,
+            tools,
+            &again::NewDeath { former, letter, group, stored, tokens, now },
+        )?
+    {
+        remember_death(db, letter, former)?;
+        return Ok((Inserted::DiedAgain(former), Some(Place::ELSEWHERE)));
+    }
+    let id = LetterId::new(now, rand::random());
+    remember_death(db, letter, id)?;
+    let place = insert_row(db, tools, letter, group, stored, id, now)?;
+    index_tokens(db, place, tokens)?;
+    staged.count(group.row, letter.status, 1);
+    touch(staged, tools, group.row, letter.failed_at);
+    let arrived = arrived(staged, &letter.source, now);
+    arrived.captured += 1;
+    arrived.deaths += 1;
+    if letter.status == Status::Discarded {
+        audit::append(db, &audit::Row::of_letter(now, Event::Step(Step::Discard), id, letter))?;
+    }
+    Ok((Inserted::Stored(id), Some(place)))
+}
+
+fn known_death(db: &Connection, letter: &NewLetter) -> Result<Option<LetterId>, StoreError> {
+    let Some(key) = &letter.dedupe else { return Ok(None) };
+    let mut find = db.prepare_cached("SELECT letter FROM origins WHERE key = ?1").map_err(read_error)?;
+    let known = find
+        .query_row([&key.0], |row| row.get::<_, Vec<u8>>(0).and_then(|bytes| uuid(&bytes)))
+        .optional()
+        .map_err(read_error)?;
+    Ok(known.map(LetterId))
+}
+
+fn remember_death(db: &Connection, letter: &NewLetter, id: LetterId) -> Result<(), StoreError> {
+    if let Some(key) = &letter.dedupe {
+        let mut remember = db.prepare_cached("INSERT INTO origins VALUES (?1, ?2)").map_err(read_error)?;
+        remember.execute(params![key.0, id.0.as_bytes()]).map_err(read_error)?;
+    }
+    Ok(())
+}
+
+/// The group a letter belongs to; in an overflow group the letter keeps its own words.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Grouping {
+    pub(super) row: GroupRow,
+    pub(super) overflow: bool,
+}
+
+fn group_of(staged: &mut Staged, tools: &Tools<'_>, letter: &NewLetter, now: Timestamp) -> Grouping {
+    if let Some(row) = find_group(staged, tools, letter.fingerprint.group) {
+        return Grouping { row, overflow: false };
+    }
+    let before = tools.shared.catalog(|catalog| catalog.sources.get(&letter.source).map_or(0, |s| s.groups));
+    let here = staged.sources.get(&letter.source).map_or(0, |arrived| arrived.new_groups);
+    if before + here < tools.limits.groups_per_source {
+        let row = new_group(staged, tools, letter, &letter.fingerprint, now);
+        return Grouping { row, overflow: false };
+    }
+    let overflow = Fingerprint::overflow(&letter.source);
+    let row = match find_group(staged, tools, overflow.group) {
+        Some(row) => row,
+        None => new_group(staged, tools, letter, &overflow, now),
+    };
+    Grouping { row, overflow: true }
+}
+
+fn find_group(staged: &Staged, tools: &Tools<'_>, id: GroupId) -> Option<GroupRow> {
+    staged.new_rows.get(&id).copied().or_else(|| tools.shared.catalog(|catalog| catalog.row(id)))
+}
+
+fn new_group(
+    staged: &mut Staged,
+    tools: &Tools<'_>,
+    letter: &NewLetter,
+    fingerprint: &Fingerprint,
+    now: Timestamp,
+) -> GroupRow {
+    let overflow = fingerprint.group != letter.fingerprint.group;
+    let known = tools.shared.catalog(super::catalog::Catalog::last_row);
+    let row = staged.new_groups.last_key_value().map_or(known, |(row, _)| *row) + 1;
+    let own = |word: &Option<String>| if overflow { None } else { word.clone() };
+    let group = Group {
+        id: fingerprint.group,
+        fingerprint_version: fingerprint.version,
+        source: letter.source.clone(),
+        queue: if overflow { String::new() } else { letter.origin.queue.clone() },
+        consumer: own(&letter.consumer),
+        event_type: own(&letter.event_type),
+        error_class: own(&letter.error_class),
+        template: fingerprint.template.clone(),
+        overflow,
+        status: GroupStatus::New,
+        owner: own(&letter.owner),
+        first_seen: letter.failed_at,
+        last_seen: letter.failed_at,
+        counts: StatusCounts::default(),
+    };
+    staged.new_rows.insert(group.id, row);
+    staged.new_groups.insert(row, group);
+    arrived(staged, &letter.source, now).new_groups += 1;
+    row
+}
+
+pub(super) fn arrived<'s>(staged: &'s mut Staged, source: &str, at: Timestamp) -> &'s mut Arrived {
+    let none = Arrived { captured: 0, deaths: 0, new_groups: 0, at };
+    let arrived = staged.sources.entry(source.to_string()).or_insert(none);
+    arrived.at = at;
+    arrived
+}
+
+/// A letter arrived in the group: seen later, and back again if it was resolved.
+pub(super) fn touch(staged: &mut Staged, tools: &Tools<'_>, row: GroupRow, at: Timestamp) {
+    let touch = staged.touched.entry(row).or_insert_with(|| {
+        let status = tools.shared.catalog(|catalog| catalog.groups.get(&row).map(|group| group.status));
+        Touch { first: at, last: at, status: status.unwrap_or(GroupStatus::New).after_arrival() }
+    });
+    touch.first = touch.first.min(at);
+    touch.last = touch.last.max(at);
+}
+
+fn insert_row(
+    db: &Connection,
+    tools: &mut Tools<'_>,
+    letter: &NewLetter,
+    group: Grouping,
+    stored: Stored,
+    id: LetterId,
+    now: Timestamp,
+) -> Result<Place, StoreError> {
+    let mut place = next_place(tools, letter.failed_at);
+    let own = |word: Option<&String>| if group.overflow { word.cloned() } else { None };
+    let micros = |at: Option<Timestamp>| at.map(Timestamp::as_micros);
+    let mut insert = db
+        .prepare_cached(
+            "INSERT INTO letters VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15,
+             ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, 0, 1, ?31, ?32, ?33, ?34, ?35)
+             ON CONFLICT (place) DO NOTHING",
+        )
+        .map_err(read_error)?;
+    loop {
+        let written = insert
+            .execute(params![
+                place.0,
+                id.0.as_bytes(),
+                group.row,
+                letter.status.number(),
+                stored.block,
+                stored.slot as i64,
+                now.as_micros(),
+                letter.failed_at.as_micros(),
+                micros(letter.first_failed_at),
+                micros(letter.received_at),
+                micros(letter.published_at),
+                letter.origin.broker.number(),
+                letter.origin.incarnation,
+                letter.origin.partition,
+                letter.origin.offset,
+                letter.origin.message_id,
+                letter.message.key.as_ref().map(|key| &key.0[..]),
+                letter.content_type,
+                letter.event_version,
+                letter.correlation_id,
+                letter.trace_id,
+                letter.consumer_id,
+                letter.consumer_version,
+                letter.attempts,
+                letter.error_message,
+                letter.error_code,
+                letter.reason.number(),
+                letter.verdict.number(),
+                letter.rule,
+                stored.size as i64,
+                letter.replay_id,
+                own(Some(&letter.origin.queue)),
+                own(letter.consumer.as_ref()),
+                own(letter.event_type.as_ref()),
+                own(letter.error_class.as_ref()),
+            ])
+            .map_err(read_error)?;
+        if written == 1 {
+            return Ok(place);
+        }
+        place = place.next();
+    }
+}
+
+pub(super) fn next_place(tools: &mut Tools<'_>, failed_at: Timestamp) -> Place {
+    *tools.running += 1;
+    Place::new(failed_at, *tools.running)
+}
+
+pub(super) fn index_tokens(db: &Connection, place: Place, tokens: &str) -> Result<(), StoreError> {
+    if tokens.is_empty() {
+        return Ok(());
+    }
+    let mut index =
+        db.prepare_cached("INSERT INTO quick (rowid, tokens) VALUES (?1, ?2)").map_err(read_error)?;
+    index.execute(params![place.0, tokens]).map_err(read_error)?;
+    Ok(())
+}
+
+/// Writes the blocks of which at least one letter is new.
+fn write_blocks(
+    db: &Connection,
+    tools: &mut Tools<'_>,
+    batch: &Prepared,
+    places: &[Vec<Place>],
+) -> Result<(), StoreError> {
+    let mut block = db.prepare_cached("INSERT INTO blocks VALUES (?1, ?2, ?3)").map_err(read_error)?;
+    let mut waits = db.prepare_cached("INSERT INTO unindexed VALUES (?1)").map_err(read_error)?;
+    for (packed, places) in batch.blocks.iter().zip(places) {
+        let id = *tools.next_block;
+        *tools.next_block += 1;
+        if places.iter().all(|place| *place == Place::NOWHERE) {
+            continue;
+        }
+        let list: Vec<u8> = places.iter().flat_map(|place| place.0.to_le_bytes()).collect();
+        block.execute(params![id, list, packed.data]).map_err(read_error)?;
+        waits.execute([id]).map_err(read_error)?;
+        tools.unindexed += places.iter().filter(|place| place.0 > 0).count() as u64;
+    }
+    Ok(())
+}
+
+/// Writes what was staged: groups, counts, sources. Once per transaction, however many letters it holds.
+pub(super) fn flush(db: &Connection, staged: &Staged) -> Result<(), StoreError> {
+    let mut group = db
+        .prepare_cached(
+            "INSERT INTO groups VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
+        )
+        .map_err(read_error)?;
+    for (row, new) in &staged.new_groups {
+        group
+            .execute(params![
+                row,
+                new.id.0.as_bytes(),
+                new.fingerprint_version,
+                new.source,
+                new.queue,
+                new.consumer,
+                new.event_type,
+                new.error_class,
+                new.template,
+                new.overflow,
+                new.status.number(),
+                new.owner,
+                new.first_seen.as_micros(),
+                new.last_seen.as_micros(),
+            ])
+            .map_err(read_error)?;
+    }
+    let mut seen = db
+        .prepare_cached(
+            "UPDATE groups SET first_seen = min(first_seen, ?2), last_seen = max(last_seen, ?3), status = ?4
+             WHERE id = ?1",
+        )
+        .map_err(read_error)?;
+    for (row, touch) in &staged.touched {
+        seen.execute(params![row, touch.first.as_micros(), touch.last.as_micros(), touch.status.number()])
+            .map_err(read_error)?;
+    }
+    let mut count = db
+        .prepare_cached("INSERT INTO counts VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET n = n + excluded.n")
+        .map_err(read_error)?;
+    for ((row, status), delta) in &staged.counts {
+        count.execute(params![row, status.number(), delta]).map_err(read_error)?;
+    }
+    let mut source = db
+        .prepare_cached(
+            "INSERT INTO sources VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO UPDATE SET captured = captured + excluded.captured,
+             deaths = deaths + excluded.deaths, last_captured = max(ifnull(last_captured, 0), excluded.last_captured)",
+        )
+        .map_err(read_error)?;
+    for (name, arrived) in &staged.sources {
+        source
+            .execute(params![name, arrived.captured as i64, arrived.deaths as i64, arrived.at.as_micros()])
+            .map_err(read_error)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,185 @@
+//! The one thread that writes.
+//!
+//! Inserts that wait share a transaction, and so an fsync; everything else is a closure that runs between them. When
+//! nothing waits, the thread indexes payloads, a few blocks at a time, so that indexing never holds up a letter for
+//! long; when the index lags far behind under steady load, it takes a turn after every transaction.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, TryRecvError};
+use std::sync::{Arc, RwLock};
+
+use dlo_core::time::Timestamp;
+use rusqlite::Connection;
+use tokio::sync::oneshot;
+
+use super::catalog::{Catalog, Staged};
+use super::{index, read_error, write};
+use crate::prepare::Prepared;
+use crate::{Inserted, StoreError, StoreLimits};
+
+/// Letters that may wait for the payload index before it takes turns with inserts.
+const INDEX_LAG: u64 = 200_000;
+
+/// What readers and the writer share.
+#[derive(Debug, Default)]
+pub(super) struct Shared {
+    pub(super) catalog: RwLock<Catalog>,
+    /// Bytes of inserts that wait.
+    pub(super) waiting: AtomicUsize,
+    /// Letters whose payload is not indexed yet.
+    pub(super) unindexed: AtomicU64,
+}
+
+impl Shared {
+    /// Reads the catalog. A writer that panicked while merging cannot happen short of a defect; its state is still whole.
+    pub(super) fn catalog<T>(&self, read: impl FnOnce(&Catalog) -> T) -> T {
+        read(&self.catalog.read().unwrap_or_else(std::sync::PoisonError::into_inner))
+    }
+
+    pub(super) fn change<T>(&self, change: impl FnOnce(&mut Catalog) -> T) -> T {
+        change(&mut self.catalog.write().unwrap_or_else(std::sync::PoisonError::into_inner))
+    }
+}
+
+pub(super) struct InsertJob {
+    pub(super) prepared: Prepared,
+    pub(super) now: Timestamp,
+    pub(super) reply: oneshot::Sender<Result<Vec<Inserted>, StoreError>>,
+}
+
+pub(super) enum Job {
+    Insert(Box<InsertJob>),
+    Run(Box<dyn FnOnce(&mut Writer) + Send>),
+    /// Finish and end; the sender learns when the database is closed.
+    Close(oneshot::Sender<()>),
+}
+
+#[derive(Debug)]
+pub(super) struct Writer {
+    pub(super) connection: Connection,
+    pub(super) shared: Arc<Shared>,
+    pub(super) limits: StoreLimits,
+    /// The running number of the next place.
+    pub(super) running: i64,
+    pub(super) next_block: i64,
+}
+
+impl Writer {
+    /// Works until every sender is gone or one says to close.
+    pub(super) fn run(mut self, jobs: &Receiver<Job>) {
+        let mut held = None;
+        loop {
+            let job = match held.take() {
+                Some(job) => job,
+                None => match self.next(jobs) {
+                    Some(job) => job,
+                    None => return,
+                },
+            };
+            match job {
+                Job::Insert(first) => {
+                    held = self.insert_together(*first, jobs);
+                    if self.shared.unindexed.load(Ordering::Relaxed) > INDEX_LAG {
+                        index::step(&mut self);
+                    }
+                }
+                Job::Run(work) => work(&mut self),
+                Job::Close(done) => {
+                    drop(self);
+                    let _ = done.send(());
+                    return;
+                }
+            }
+        }
+    }
+
+    /// The next job; while there is none, payloads are indexed.
+    fn next(&mut self, jobs: &Receiver<Job>) -> Option<Job> {
+        while self.shared.unindexed.load(Ordering::Relaxed) > 0 {
+            match jobs.try_recv() {
+                Ok(job) => return Some(job),
+                Err(TryRecvError::Disconnected) => return None,
+                Err(TryRecvError::Empty) => {
+                    if !index::step(self) {
+                        break;
+                    }
+                }
+            }
+        }
+        jobs.recv().ok()
+    }
+
+    /// Takes whatever inserts wait behind `first` into one transaction. Returns a job of another kind that came up.
+    fn insert_together(&mut self, first: InsertJob, jobs: &Receiver<Job>) -> Option<Job> {
+        let mut letters = first.prepared.letters.len();
+        let mut together = vec![first];
+        let mut held = None;
+        while letters < self.limits.batch {
+            match jobs.try_recv() {
+                Ok(Job::Insert(job)) => {
+                    letters += job.prepared.letters.len();
+                    together.push(*job);
+                }
+                Ok(other) => {
+                    held = Some(other);
+                    break;
+                }
+                Err(_) => break,
+            }
+        }
+        let weight: usize = together.iter().map(|job| job.prepared.weight()).sum();
+        let outcome = self.transact(|transaction, staged, tools| {
+            together
+                .iter()
+                .map(|job| write::insert(transaction, staged, tools, &job.prepared, job.now))
+                .collect()
+        });
+        self.shared.waiting.fetch_sub(weight, Ordering::Relaxed);
+        answer(together, outcome);
+        held
+    }
+
+    /// Runs `work` in a transaction and merges what it staged after the commit.
+    pub(super) fn transact<T>(
+        &mut self,
+        work: impl FnOnce(&Connection, &mut Staged, &mut write::Tools<'_>) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let mut staged = Staged::default();
+        let transaction = self.connection.transaction().map_err(read_error)?;
+        let mut tools = write::Tools {
+            shared: &self.shared,
+            limits: &self.limits,
+            running: &mut self.running,
+            next_block: &mut self.next_block,
+            unindexed: 0,
+        };
+        let result = work(&transaction, &mut staged, &mut tools)?;
+        write::flush(&transaction, &staged)?;
+        let unindexed = tools.unindexed;
+        self.shared.change(|catalog| catalog.announce(&mut staged));
+        if let Err(failed) = transaction.commit() {
+            // What was announced is not there: begin again from what is.
+            let loaded = Catalog::load(&self.connection)?;
+            self.shared.change(|catalog| *catalog = loaded);
+            return Err(read_error(failed));
+        }
+        self.shared.change(|catalog| catalog.merge(staged));
+        self.shared.unindexed.fetch_add(unindexed, Ordering::Relaxed);
+        Ok(result)
+    }
+}
+
+fn answer(jobs: Vec<InsertJob>, outcome: Result<Vec<Vec<Inserted>>, StoreError>) {
+    match outcome {
+        Ok(results) => {
+            for (job, result) in jobs.into_iter().zip(results) {
+                let _ = job.reply.send(Ok(result));
+            }
+        }
+        Err(error) => {
+            for job in jobs {
+                let _ = job.reply.send(Err(error.clone()));
+            }
+        }
+    }
+}

@@ -12,7 +12,10 @@
 //! | [`broker`] | the port that every broker adapter implements |
 
 pub mod attempt;
+pub mod breaker;
 pub mod broker;
+pub mod budget;
+pub mod capacity;
 pub mod classify;
 mod codes;
 pub mod envelope;
@@ -29,9 +32,12 @@ pub mod pattern;
 pub mod policy;
 pub mod query;
 pub mod reason;
+pub mod redact;
+pub mod setting;
 pub mod time;
 pub mod units;
 pub mod verdict;
+mod window;
 pub mod words;
 
 pub use codes::UnknownCode;

@@ -6,6 +6,7 @@
 
 use std::collections::HashSet;
 
+use regex::{Regex, RegexBuilder};
 use serde::{Deserialize, Serialize};
 
 use crate::limits;
@@ -14,6 +15,9 @@ use crate::limits;
 pub const RULES: usize = 1_000;
 /// Patterns in one field of a rule.
 pub const PATTERNS: usize = 1_000;
+
+/// Bytes that one compiled expression may take.
+const REGEX_SIZE: usize = 1 << 20;
 
 /// A rule that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -147,6 +151,16 @@ impl Patterns {
 /// The last segment of a class name: behind the last `.`, `:`, `/`, `\`, `$` or `*` (Go's pointers).
 pub fn simple_name(class: &str) -> &str {
     class.rsplit(['.', ':', '/', '\\', '$', '*']).find(|segment| !segment.is_empty()).unwrap_or(class)
+}
+
+/// A regular expression of a rule. They run in linear time, so none can hang the consumer.
+pub(crate) fn expression(rule: &str, field: &'static str, text: &str) -> Result<Regex, RuleError> {
+    RegexBuilder::new(text).size_limit(REGEX_SIZE).build().map_err(|cause| {
+        // The cause draws the expression over several lines; its last line says what is wrong.
+        let cause = cause.to_string();
+        let what = cause.lines().last().unwrap_or_default().trim_start_matches("error: ");
+        RuleError::new(rule, field, format!("expected a regular expression (RE2 style): {what}"))
+    })
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::attempt::Attempt;
+use crate::setting::SettingError;
 use crate::units::HumanDuration;
 
 /// Attempts that a policy may allow.
@@ -94,14 +95,6 @@ impl RetryPolicy {
     }
 }
 
-/// A policy that cannot be used.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[error("`{field}`: {problem}")]
-pub struct PolicyError {
-    pub field: &'static str,
-    pub problem: String,
-}
-
 /// The policy as config writes it: `{ attempts = 5, base = "200ms", cap = "30s", jitter = "full", quick = 2 }`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -173,10 +166,10 @@ impl From<RetryPolicy> for Written {
 }
 
 impl TryFrom<Written> for RetryPolicy {
-    type Error = PolicyError;
+    type Error = SettingError;
 
-    fn try_from(written: Written) -> Result<Self, PolicyError> {
-        let refuse = |field, problem: String| Err(PolicyError { field, problem });
+    fn try_from(written: Written) -> Result<Self, SettingError> {
+        let refuse = |field, problem: String| Err(SettingError { field, problem });
         let (base, cap) = (written.base.0, written.cap.0);
         let Some(attempts) = NonZeroU32::new(written.attempts).filter(|n| n.get() <= MOST_ATTEMPTS) else {
             return refuse("attempts", format!("expected 1 to {MOST_ATTEMPTS}, found {}", written.attempts));
@@ -219,8 +212,8 @@ impl TryFrom<Written> for RetryPolicy {
     }
 }
 
-fn backoff(curve: Curve, jitter: Option<Jitter>) -> Result<Backoff, PolicyError> {
-    let refuse = |problem: String| Err(PolicyError { field: "jitter", problem });
+fn backoff(curve: Curve, jitter: Option<Jitter>) -> Result<Backoff, SettingError> {
+    let refuse = |problem: String| Err(SettingError::new("jitter", problem));
     match (curve, jitter) {
         (Curve::Fixed, None) => Ok(Backoff::Fixed),
         (Curve::Exponential, None) => Ok(Backoff::FullJitter),

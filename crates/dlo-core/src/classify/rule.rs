@@ -2,20 +2,17 @@
 
 use std::num::NonZeroU32;
 
-use regex::{Regex, RegexBuilder};
+use regex::Regex;
 use serde::{Deserialize, Serialize};
 
 use super::{Classified, HttpStatus, Limits, Place};
 use crate::failure::Failure;
 use crate::limits;
-use crate::pattern::{OneOrMany, Patterns, RuleError};
+use crate::pattern::{OneOrMany, Patterns, RuleError, expression};
 use crate::policy::MOST_ATTEMPTS;
 use crate::reason::Reason;
 use crate::units::HumanDuration;
 use crate::verdict::VerdictKind;
-
-/// Bytes that one compiled expression may take.
-const REGEX_SIZE: usize = 1 << 20;
 
 /// `when = { class = "KeyError" }`, `verdict = "dead_letter"`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -129,7 +126,7 @@ impl Compiled {
         let statuses = when.http_status.as_ref().map(HttpStatus::ranges).transpose();
         Ok(Self {
             class: patterns("class", &when.class)?,
-            message: when.message.as_deref().map(|text| expression(&shown, text)).transpose()?,
+            message: when.message.as_deref().map(|text| expression(&shown, "message", text)).transpose()?,
             code: patterns("code", &when.code)?,
             statuses: statuses.map_err(|problem| RuleError::new(&shown, "http_status", problem))?,
             event_type: patterns("event_type", &when.event_type)?,
@@ -166,15 +163,6 @@ fn fits<T>(given: &Option<T>, matches: impl Fn(&T) -> bool) -> bool {
 /// The first bytes of a text, on a character boundary.
 fn head(text: &str, max: usize) -> &str {
     &text[..text.floor_char_boundary(max)]
-}
-
-fn expression(rule: &str, text: &str) -> Result<Regex, RuleError> {
-    RegexBuilder::new(text).size_limit(REGEX_SIZE).build().map_err(|cause| {
-        // The cause draws the expression over several lines; its last line says what is wrong.
-        let cause = cause.to_string();
-        let what = cause.lines().last().unwrap_or_default().trim_start_matches("error: ");
-        RuleError::new(rule, "message", format!("expected a regular expression (RE2 style): {what}"))
-    })
 }
 
 fn classified(shown: &str, name: String, rule: &Rule) -> Result<Classified, RuleError> {

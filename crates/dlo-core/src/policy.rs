@@ -239,3 +239,6 @@ fn backoff(curve: Curve, jitter: Option<Jitter>) -> Result<Backoff, SettingError
         },
     }
 }
+
+#[cfg(test)]
+mod tests;

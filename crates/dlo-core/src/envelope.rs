@@ -13,6 +13,8 @@ mod read;
 mod replay;
 mod strip;
 
+use serde::Serialize;
+
 use crate::attempt::History;
 use crate::id::DeathId;
 use crate::origin::{BrokerKind, Origin};
@@ -28,7 +30,7 @@ pub use replay::{ReplayMark, mark_replayed, replay_mark};
 pub use strip::strip_for_replay;
 
 /// One death as headers tell it. What was not there, or was no sense, is `None`.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Envelope {
     pub death_id: Option<DeathId>,
     pub reason: Option<Reason>,
@@ -54,7 +56,7 @@ pub struct Envelope {
 }
 
 /// Where the message came from, as far as headers say.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct OriginHeaders {
     pub broker: Option<BrokerKind>,
     pub queue: Option<String>,
@@ -102,3 +104,6 @@ crate::codes::coded! {
         History = 3 => "history",
     }
 }
+
+#[cfg(test)]
+mod tests;

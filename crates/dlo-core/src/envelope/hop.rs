@@ -1,5 +1,7 @@
 //! A retry that travels through the broker: it carries its attempts and where it came from, and nothing of a death.
 
+use serde::Serialize;
+
 use super::fit::{BodyTooLarge, size};
 use super::read::{history, origin, parsed, put, put_history, put_origin, time};
 use super::{OriginHeaders, names};
@@ -8,7 +10,7 @@ use crate::message::{Headers, Message};
 use crate::time::Timestamp;
 
 /// What a message remembers on its way to the next attempt.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RetryHop {
     /// The attempt that the next delivery is.
     pub attempt: Attempt,

@@ -3,6 +3,8 @@
 /// The version these names belong to.
 pub const VERSION: u32 = 1;
 
+/// What every name begins with that is ours alone.
+pub(super) const PREFIX: &str = "dlo-";
 pub(super) const DLO_VERSION: &str = "dlo-version";
 pub(super) const DEATH_ID: &str = "dlo-death-id";
 pub(super) const REASON: &str = "dlo-reason";

@@ -1,5 +1,7 @@
 //! The mark of a replayed message (F6): which letter it was, which send, the how-manieth.
 
+use serde::Serialize;
+
 use super::names;
 use super::read::{name, parsed, put};
 use crate::id::LetterId;
@@ -7,7 +9,7 @@ use crate::limits;
 use crate::message::Headers;
 
 /// Carried by a message that the office sent on.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ReplayMark {
     /// `None` where somebody else's replay used the same header with another value.
     pub letter: Option<LetterId>,

@@ -121,12 +121,17 @@ const CONVENTIONS: &[Convention] = &[
 /// Takes the story of every failure off, ours and others'. The mark of a replay stays; see [`super::mark_replayed`].
 pub fn strip_for_replay(headers: &mut Headers) {
     headers.remove_where(|name| {
-        names::is_one_of(name, names::OF_A_FAILURE)
+        is_ours(name)
             || CONVENTIONS.iter().any(|convention| {
                 names::is_one_of(name, convention.names)
                     || convention.prefixes.iter().any(|prefix| starts_with(name, prefix))
             })
     });
+}
+
+/// By prefix, not by list: what a newer version writes about a failure must not travel on either.
+fn is_ours(name: &str) -> bool {
+    starts_with(name, names::PREFIX) && !names::is_one_of(name, names::OF_A_REPLAY)
 }
 
 /// Whether `name` begins with `prefix`, without regard to ASCII case.

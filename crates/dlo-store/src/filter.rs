@@ -9,7 +9,7 @@ use dlo_core::query::{Matcher, Query, Term};
 use dlo_core::words;
 
 use crate::block::Cold;
-use crate::prepare::header_field;
+use crate::prepare::{has_token, header_field};
 
 /// A query ready to be answered.
 #[derive(Debug)]
@@ -35,10 +35,16 @@ impl<'q> Filter<'q> {
 
     fn take_tokens(&mut self, matcher: &Matcher) {
         match matcher {
-            Matcher::Key(value) => self.quick.push(words::exact("key", value.as_bytes())),
-            Matcher::Correlation(value) => self.quick.push(words::exact("correlation", value.as_bytes())),
-            Matcher::Message(value) => self.quick.push(words::exact("message", value.as_bytes())),
-            Matcher::Trace(value) => self.quick.push(words::exact("trace", value.as_bytes())),
+            Matcher::Key(value) => self.take_exact("key", value),
+            Matcher::Correlation(value) => self.take_exact("correlation", value),
+            Matcher::Message(value) => self.take_exact("message", value),
+            Matcher::Trace(value) => self.take_exact("trace", value),
+            Matcher::Version(value) => self.take_exact("version", value),
+            Matcher::Code(value) => self.take_exact("code", value),
+            Matcher::Rule(value) => self.take_exact("rule", value),
+            Matcher::ConsumerId(value) => self.take_exact("consumer_id", value),
+            Matcher::Reason(value) => self.take_exact("reason", value.as_str()),
+            Matcher::Verdict(value) if has_token(*value) => self.take_exact("verdict", value.as_str()),
             Matcher::Header { name, value } => {
                 self.deep.push(words::exact(&header_field(name), value.as_bytes()))
             }
@@ -48,6 +54,10 @@ impl<'q> Filter<'q> {
             Matcher::Text(text) => self.phrases.push(words::words(text).collect()),
             _ => {}
         }
+    }
+
+    fn take_exact(&mut self, field: &str, value: &str) {
+        self.quick.push(words::exact(field, value.as_bytes()));
     }
 
     /// Whether any term can only be decided with the block at hand.

@@ -4,6 +4,7 @@
 //! in parallel, so that the one writer only writes.
 
 use dlo_core::letter::NewLetter;
+use dlo_core::verdict::VerdictKind;
 use dlo_core::words;
 
 use crate::block::{Cold, Packed, pack};
@@ -71,15 +72,32 @@ pub(crate) fn quick_tokens(letter: &NewLetter) -> String {
     text
 }
 
+/// Only what one looks letters up by, and what is rare enough to be worth a stream of its own: nearly every letter
+/// was dead-lettered, so that verdict has no token.
 fn exact_values(letter: &NewLetter) -> impl Iterator<Item = (&'static str, &[u8])> {
+    fn text(value: &Option<String>) -> Option<&[u8]> {
+        value.as_ref().map(String::as_bytes)
+    }
+    let verdict = Some(letter.verdict).filter(|verdict| has_token(*verdict));
     [
         ("key", letter.message.key.as_ref().map(|key| &key.0[..])),
-        ("correlation", letter.correlation_id.as_ref().map(String::as_bytes)),
-        ("message", letter.origin.message_id.as_ref().map(String::as_bytes)),
-        ("trace", letter.trace_id.as_ref().map(String::as_bytes)),
+        ("correlation", text(&letter.correlation_id)),
+        ("message", text(&letter.origin.message_id)),
+        ("trace", text(&letter.trace_id)),
+        ("version", text(&letter.event_version)),
+        ("code", text(&letter.error_code)),
+        ("rule", text(&letter.rule)),
+        ("consumer_id", text(&letter.consumer_id)),
+        ("reason", Some(letter.reason.as_str().as_bytes())),
+        ("verdict", verdict.map(|verdict| verdict.as_str().as_bytes())),
     ]
     .into_iter()
     .filter_map(|(field, value)| value.map(|value| (field, value)))
+}
+
+/// Whether letters with this verdict carry a token for it.
+pub(crate) fn has_token(verdict: VerdictKind) -> bool {
+    verdict != VerdictKind::DeadLetter
 }
 
 /// The tokens of what stands in a block: words of the payload, its JSON fields, and headers. Indexed behind the write.

@@ -17,7 +17,6 @@ use crate::place::Place;
 use crate::{Event, StoreError};
 
 pub(super) struct NewDeath<'a> {
-    pub(super) former: LetterId,
     pub(super) letter: &'a NewLetter,
     pub(super) group: Grouping,
     pub(super) stored: Stored,
@@ -25,7 +24,9 @@ pub(super) struct NewDeath<'a> {
     pub(super) now: Timestamp,
 }
 
-struct Former {
+/// The letter as it stood before.
+pub(super) struct Former {
+    pub(super) id: LetterId,
     place: Place,
     group: GroupRow,
     status: Status,
@@ -35,20 +36,20 @@ struct Former {
     tokens: Vec<String>,
 }
 
-/// Adds the death; `false` if the letter it belongs to is not here.
+/// Adds the death to the letter.
 pub(super) fn die_again(
     db: &Connection,
     staged: &mut Staged,
     tools: &mut Tools<'_>,
+    former: &Former,
     death: &NewDeath<'_>,
-) -> Result<bool, StoreError> {
-    let Some(former) = find(db, death.former)? else { return Ok(false) };
+) -> Result<(), StoreError> {
     let status = Step::DieAgain.apply(former.status).unwrap_or(former.status);
     if former.deaths == 1 {
-        copy_first(db, death.former)?;
+        copy_first(db, former.id)?;
     }
-    write_death(db, death, former.deaths + 1)?;
-    let place = move_letter(db, tools, death, &former, status)?;
+    write_death(db, former, death)?;
+    let place = move_letter(db, tools, death, former, status)?;
     let mut tokens = death.tokens.to_string();
     for token in &former.tokens {
         tokens.push(' ');
@@ -61,13 +62,13 @@ pub(super) fn die_again(
     staged.count(death.group.row, status, 1);
     touch(staged, tools, death.group.row, death.letter.failed_at);
     arrived(staged, &death.letter.source, death.now).deaths += 1;
-    audit::append(db, &audit::Row::of_letter(death.now, Event::DiedAgain, death.former, death.letter))?;
-    Ok(true)
+    audit::append(db, &audit::Row::of_letter(death.now, Event::DiedAgain, former.id, death.letter))
 }
 
-fn find(db: &Connection, id: LetterId) -> Result<Option<Former>, StoreError> {
+/// The letter that was replayed, if it is here.
+pub(super) fn find(db: &Connection, id: LetterId) -> Result<Option<Former>, StoreError> {
     db.prepare_cached(
-        "SELECT place, group_id, status, block, deaths, msg_key, correlation_id, message_id, trace_id
+        "SELECT place, group_id, status, block, deaths, msg_key, correlation_id, message_id, trace_id, event_version
            FROM letters WHERE id = ?1",
     )
     .map_err(read_error)?
@@ -76,12 +77,13 @@ fn find(db: &Connection, id: LetterId) -> Result<Option<Former>, StoreError> {
         if let Some(key) = row.get::<_, Option<Vec<u8>>>(5)? {
             tokens.push(words::exact("key", &key));
         }
-        for (column, field) in [(6, "correlation"), (7, "message"), (8, "trace")] {
+        for (column, field) in [(6, "correlation"), (7, "message"), (8, "trace"), (9, "version")] {
             if let Some(value) = row.get::<_, Option<String>>(column)? {
                 tokens.push(words::exact(field, value.as_bytes()));
             }
         }
         Ok(Former {
+            id,
             place: Place(row.get(0)?),
             group: row.get(1)?,
             status: Status::from_number(row.get(2)?).ok_or_else(|| rows::unreadable("letters.status"))?,
@@ -109,7 +111,7 @@ fn copy_first(db: &Connection, id: LetterId) -> Result<(), StoreError> {
     Ok(())
 }
 
-fn write_death(db: &Connection, death: &NewDeath<'_>, number: i64) -> Result<(), StoreError> {
+fn write_death(db: &Connection, former: &Former, death: &NewDeath<'_>) -> Result<(), StoreError> {
     let letter = death.letter;
     db.prepare_cached(
         "INSERT INTO deaths VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18,
@@ -117,8 +119,8 @@ fn write_death(db: &Connection, death: &NewDeath<'_>, number: i64) -> Result<(),
     )
     .map_err(read_error)?
     .execute(params![
-        death.former.0.as_bytes(),
-        number,
+        former.id.0.as_bytes(),
+        former.deaths + 1,
         death.stored.block,
         death.stored.slot as i64,
         letter.failed_at.as_micros(),

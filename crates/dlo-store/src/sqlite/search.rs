@@ -21,7 +21,7 @@ use crate::place::Place;
 use crate::{LetterPage, Page, StoreError};
 
 /// Candidates looked at for one page before it is handed out as far as it got.
-const WORK: usize = 50_000;
+const WORK: usize = 20_000;
 /// Opening one pair's stream costs about as much as walking this many rows.
 const PAIR_COST: u64 = 4;
 /// How far word hits are counted to choose the rarest.
@@ -221,35 +221,62 @@ impl<'q> Search<'q> {
 
     /// The streams of the rarest words asked for, unless the groups asked for have fewer letters than there are hits.
     fn rarest_words(&self, db: &Connection, letters: u64) -> Result<Option<Vec<Stream>>, StoreError> {
-        let mut wanted: Vec<Vec<Stream>> = Vec::new();
+        let mut rarest: Option<(usize, Vec<Stream>)> = None;
+        let mut consider = |candidate: (usize, Vec<Stream>)| {
+            if rarest.as_ref().is_none_or(|(fewest, _)| candidate.0 < *fewest) {
+                rarest = Some(candidate);
+            }
+        };
         if !self.filter.quick.is_empty() {
-            wanted.push(vec![Stream::quick(&self.filter.quick)]);
+            consider(self.rarest_of(&self.filter.quick, &|tokens| Ok(vec![Stream::quick(tokens)]), db)?);
         }
         if !self.filter.deep.is_empty() {
-            wanted.push(vec![Stream::deep(&self.filter.deep), Stream::unindexed(db, self.range)?]);
+            let streams =
+                |tokens: &[String]| Ok(vec![Stream::deep(tokens), Stream::unindexed(db, self.range)?]);
+            consider(self.rarest_of(&self.filter.deep, &streams, db)?);
         }
         for phrase in &self.filter.phrases {
-            wanted.push(vec![
-                Stream::quick(phrase),
-                Stream::deep(phrase),
-                Stream::unindexed(db, self.range)?,
-            ]);
-        }
-        let mut rarest: Option<(usize, Vec<Stream>)> = None;
-        for mut streams in wanted {
-            let mut hits = 0;
-            for stream in &mut streams {
-                hits += stream.hits(db, self.range, HITS)?;
-            }
-            if rarest.as_ref().is_none_or(|(fewest, _)| hits < *fewest) {
-                rarest = Some((hits, streams));
-            }
+            let streams = |tokens: &[String]| {
+                Ok(vec![Stream::quick(tokens), Stream::deep(tokens), Stream::unindexed(db, self.range)?])
+            };
+            consider(self.rarest_of(phrase, &streams, db)?);
         }
         // Hits past the bound are not counted: then groups win up to twenty times as many letters.
         let few = |hits: usize| if hits <= HITS { hits as u64 } else { hits as u64 * 20 };
         Ok(rarest.filter(|(hits, _)| few(*hits) <= letters || *hits == 0).map(|(_, streams)| streams))
     }
+
+    /// The streams of the rarest of these tokens, with how many hits they have. A match has all of them, so one that is
+    /// rare is enough; only where all are common are they asked for together, which costs a walk through each.
+    fn rarest_of(
+        &self,
+        tokens: &[String],
+        streams: &StreamsOf<'_>,
+        db: &Connection,
+    ) -> Result<(usize, Vec<Stream>), StoreError> {
+        let hits = |streams: &[Stream]| {
+            streams.iter().try_fold(0, |sum, stream| Ok(sum + stream.hits(db, self.range, HITS)?))
+        };
+        if tokens.len() > 1 {
+            let mut rarest: Option<(usize, Vec<Stream>)> = None;
+            for token in tokens {
+                let candidate = streams(std::slice::from_ref(token))?;
+                let found = hits(&candidate)?;
+                if rarest.as_ref().is_none_or(|(fewest, _)| found < *fewest) {
+                    rarest = Some((found, candidate));
+                }
+            }
+            if let Some((found, candidate)) = rarest.filter(|(found, _)| *found <= HITS) {
+                return Ok((found, candidate));
+            }
+        }
+        let together = streams(tokens)?;
+        Ok((hits(&together)?, together))
+    }
 }
+
+/// Makes the streams of letters that have all of some tokens.
+type StreamsOf<'a> = dyn Fn(&[String]) -> Result<Vec<Stream>, StoreError> + 'a;
 
 /// The places that a query's times leave, before `high`.
 fn range(query: &Query, high: Place) -> Range {

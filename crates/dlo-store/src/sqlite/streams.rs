@@ -84,7 +84,7 @@ impl Stream {
     }
 
     /// How many places it has, counted up to a little more than `most`.
-    pub(super) fn hits(&mut self, db: &Connection, range: Range, most: usize) -> Result<usize, StoreError> {
+    pub(super) fn hits(&self, db: &Connection, range: Range, most: usize) -> Result<usize, StoreError> {
         match &self.kind {
             Kind::Listed => Ok(self.buffer.len()),
             Kind::Index { .. } => Ok(self.fetch(db, range, most + 1)?.len()),

@@ -10,7 +10,7 @@ use dlo_core::group::{Group, GroupStatus, StatusCounts};
 use dlo_core::id::{GroupId, LetterId};
 use dlo_core::letter::{NewLetter, Status, Step};
 use dlo_core::time::Timestamp;
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 
 use super::catalog::{Arrived, GroupRow, Staged, Touch, uuid};
 use super::writer::Shared;
@@ -86,23 +86,25 @@ fn insert_one(
     tokens: &str,
     now: Timestamp,
 ) -> Result<(Inserted, Option<Place>), StoreError> {
-    if let Some(known) = known_death(db, letter)? {
+    let former = match letter.replay_of {
+        Some(former) => again::find(db, former)?,
+        None => None,
+    };
+    let id = former.as_ref().map_or_else(|| LetterId::new(now, rand::random()), |former| former.id);
+    if let Some(known) = known_death(db, letter, id)? {
         return Ok((Inserted::Duplicate(known), None));
     }
     let group = group_of(staged, tools, letter, now);
-    if let Some(former) = letter.replay_of
-        && again::die_again(
+    if let Some(former) = former {
+        again::die_again(
             db,
             staged,
             tools,
-            &again::NewDeath { former, letter, group, stored, tokens, now },
-        )?
-    {
-        remember_death(db, letter, former)?;
-        return Ok((Inserted::DiedAgain(former), Some(Place::ELSEWHERE)));
+            &former,
+            &again::NewDeath { letter, group, stored, tokens, now },
+        )?;
+        return Ok((Inserted::DiedAgain(id), Some(Place::ELSEWHERE)));
     }
-    let id = LetterId::new(now, rand::random());
-    remember_death(db, letter, id)?;
     let place = insert_row(db, tools, letter, group, stored, id, now)?;
     index_tokens(db, place, tokens)?;
     staged.count(group.row, letter.status, 1);
@@ -116,22 +118,19 @@ fn insert_one(
     Ok((Inserted::Stored(id), Some(place)))
 }
 
-fn known_death(db: &Connection, letter: &NewLetter) -> Result<Option<LetterId>, StoreError> {
+/// Remembers the death as one of letter `id`; if it is remembered already, says of which letter.
+fn known_death(db: &Connection, letter: &NewLetter, id: LetterId) -> Result<Option<LetterId>, StoreError> {
     let Some(key) = &letter.dedupe else { return Ok(None) };
-    let mut find = db.prepare_cached("SELECT letter FROM origins WHERE key = ?1").map_err(read_error)?;
-    let known = find
-        .query_row([&key.0], |row| row.get::<_, Vec<u8>>(0).and_then(|bytes| uuid(&bytes)))
-        .optional()
+    let mut remember = db
+        .prepare_cached("INSERT INTO origins VALUES (?1, ?2) ON CONFLICT DO NOTHING")
         .map_err(read_error)?;
-    Ok(known.map(LetterId))
-}
-
-fn remember_death(db: &Connection, letter: &NewLetter, id: LetterId) -> Result<(), StoreError> {
-    if let Some(key) = &letter.dedupe {
-        let mut remember = db.prepare_cached("INSERT INTO origins VALUES (?1, ?2)").map_err(read_error)?;
-        remember.execute(params![key.0, id.0.as_bytes()]).map_err(read_error)?;
+    if remember.execute(params![key.0, id.0.as_bytes()]).map_err(read_error)? == 1 {
+        return Ok(None);
     }
-    Ok(())
+    let mut find = db.prepare_cached("SELECT letter FROM origins WHERE key = ?1").map_err(read_error)?;
+    find.query_row([&key.0], |row| row.get::<_, Vec<u8>>(0).and_then(|bytes| uuid(&bytes)))
+        .map(|known| Some(LetterId(known)))
+        .map_err(read_error)
 }
 
 /// The group a letter belongs to; in an overflow group the letter keeps its own words.

@@ -1,3 +1,5 @@
+//! The specification of classification: what each language's errors mean, whose word comes first, what is refused.
+
 use proptest::prelude::*;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Our headers: every story comes back as it was told, and whatever the limit, it fits or is refused.
+
 use bytes::Bytes;
 use proptest::prelude::*;
 use uuid::Uuid;

@@ -1,3 +1,5 @@
+//! The specification of backoffs: each by its formula, within the cap, and as config writes it.
+
 use proptest::prelude::*;
 
 use super::*;

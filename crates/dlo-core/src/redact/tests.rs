@@ -1,3 +1,5 @@
+//! What is hidden, what stays as it was, and that no bytes make masking fail.
+
 use proptest::prelude::*;
 
 use super::*;

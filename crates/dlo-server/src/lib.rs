@@ -1,1 +1,34 @@
-//! dlo-server
+//! The control plane: letters come in over HTTP and from dead-letter queues, and people and programs read them.
+//!
+//! ```text
+//!  HTTP ─▶ guard ─▶ api ─┬▶ ingest ─┐
+//!                        │          ├▶ admit ─▶ store ─▶ admission log
+//!  a DLQ ─▶ capture ─────┼──────────┘
+//!                        └▶ reads, decisions, export, backup        ui ─▶ the same store
+//! ```
+//!
+//! This crate knows the store by its trait and brokers by the port of `dlo-core`; who wires them is the CLI.
+
+mod admission_log;
+mod admit;
+mod api;
+mod body;
+mod capture;
+mod config;
+mod guard;
+mod ingest;
+mod listen;
+mod metrics;
+mod office;
+mod query_text;
+mod server;
+mod ui;
+
+pub use admission_log::AdmissionLog;
+pub use api::routes;
+pub use capture::{CaptureState, CaptureStatus};
+pub use config::{HttpLimits, ServerConfig, Token};
+pub use server::{ServeError, Server};
+
+/// The description of the API, as served at `/api/v1/openapi.json`.
+pub const OPENAPI: &str = include_str!("api/openapi.json");

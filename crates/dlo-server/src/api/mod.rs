@@ -1,0 +1,110 @@
+//! The route table, and what every request passes on its way.
+//!
+//! From outside in: counted and given its security headers · a panic becomes a problem · guarded · within the number
+//! that is served at once · routed. One file per resource; `error.rs` turns errors into answers, `dto.rs` letters into JSON.
+
+mod audit;
+mod backup;
+mod decide;
+pub(crate) mod dto;
+pub(crate) mod error;
+mod export;
+mod groups;
+mod health;
+mod layers;
+pub(crate) mod letters;
+mod openapi;
+mod post;
+mod rules;
+mod stats;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::DefaultBodyLimit;
+use axum::handler::Handler;
+use axum::middleware::{from_fn, from_fn_with_state};
+use axum::routing::{MethodRouter, get, post as posted};
+
+use crate::office::Office;
+use crate::{guard, ui};
+
+/// One line of the table.
+struct Route {
+    method: &'static str,
+    path: &'static str,
+    handler: MethodRouter<Arc<Office>>,
+}
+
+/// Everything the office answers to.
+fn table() -> Vec<Route> {
+    vec![
+        // Letters in and out.
+        writes("/api/v1/letters", post::letters),
+        reads("/api/v1/letters", letters::list),
+        reads("/api/v1/letters/export", export::letters),
+        writes("/api/v1/letters/discard", decide::discard),
+        writes("/api/v1/letters/compensate", decide::compensate),
+        reads("/api/v1/letters/{id}", letters::show),
+        reads("/api/v1/letters/{id}/payload", letters::payload),
+        reads("/api/v1/letters/{id}/timeline", letters::timeline),
+        // What they tell together.
+        reads("/api/v1/groups", groups::list),
+        reads("/api/v1/groups/{id}", groups::show),
+        reads("/api/v1/stats", stats::office),
+        reads("/api/v1/stats/causes", stats::causes),
+        writes("/api/v1/rules/test", rules::test),
+        // Proof and safekeeping.
+        reads("/api/v1/audit", audit::list),
+        writes("/api/v1/audit/verify", audit::verify),
+        writes("/api/v1/backup", backup::backup),
+        writes("/api/v1/restore", backup::restore),
+        reads("/api/v1/openapi.json", openapi::document),
+        // For machines that watch.
+        reads("/healthz", health::alive),
+        reads("/readyz", health::ready),
+        reads("/metrics", stats::metrics),
+        // The page.
+        reads("/", ui::inbox::page),
+        reads("/letters", ui::letters::list),
+        reads("/letters/{id}", ui::letter::page),
+        reads("/groups/{id}", ui::group::page),
+        reads("/assets/office.css", ui::style),
+    ]
+}
+
+/// Method and path of everything the office answers to, for documents that list them.
+pub fn routes() -> Vec<(&'static str, &'static str)> {
+    table().iter().map(|route| (route.method, route.path)).collect()
+}
+
+fn reads<H, T>(path: &'static str, handler: H) -> Route
+where
+    H: Handler<T, Arc<Office>>,
+    T: 'static,
+{
+    Route { method: "GET", path, handler: get(handler) }
+}
+
+fn writes<H, T>(path: &'static str, handler: H) -> Route
+where
+    H: Handler<T, Arc<Office>>,
+    T: 'static,
+{
+    Route { method: "POST", path, handler: posted(handler) }
+}
+
+pub(crate) fn router(office: Arc<Office>) -> Router {
+    let routes =
+        table().into_iter().fold(Router::new(), |router, route| router.route(route.path, route.handler));
+    routes
+        .fallback(layers::no_such_path)
+        .method_not_allowed_fallback(layers::wrong_method)
+        // Bodies are read by `body.rs`, which has its own limits.
+        .layer(DefaultBodyLimit::disable())
+        .layer(from_fn_with_state(office.clone(), layers::within_limit))
+        .layer(from_fn_with_state(office.clone(), guard::check))
+        .layer(from_fn(layers::catch_panic))
+        .layer(from_fn_with_state(office.clone(), layers::observe))
+        .with_state(office)
+}

@@ -1,0 +1,118 @@
+//! What the server is told at its start. Read and checked by the CLI; every value has a default that is safe.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use dlo_core::owners::Owners;
+
+/// How the office listens and what it allows.
+#[derive(Debug, Clone, Default)]
+pub struct ServerConfig {
+    /// Demanded from everybody once it is set, and needed to listen beyond loopback.
+    pub token: Option<Token>,
+    /// Names under which browsers may reach the office, besides `localhost` and IP addresses.
+    pub hosts: Vec<String>,
+    pub limits: HttpLimits,
+    /// Where backups and uploads pass through on their way; `None`: the system's temporary directory.
+    pub scratch: Option<PathBuf>,
+    /// Who owns what (E4).
+    pub owners: Owners,
+}
+
+/// Every bound of the door, on one page.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HttpLimits {
+    /// Connections at once; further ones wait in the listener's queue.
+    pub connections: usize,
+    /// Requests at once; further ones are answered 503 with `Retry-After`.
+    pub requests: usize,
+    /// Requests that send letters at once; further ones wait. Each may hold a body in memory.
+    pub senders: usize,
+    /// How long a client may take to send the head of a request, and to begin the next one.
+    pub head_timeout: Duration,
+    /// How long a client may be silent in the middle of a body.
+    pub body_timeout: Duration,
+    /// Bytes of a JSON body. An NDJSON body has no limit but that of its items.
+    pub json_body: usize,
+    /// Bytes of one line of NDJSON: the largest payload as base64, and everything around it.
+    pub item: usize,
+    /// Items of one request.
+    pub items: u64,
+    /// Bytes of an uploaded backup.
+    pub restore_body: u64,
+    /// How long a stream of letters waits for a store that is behind, before items are refused as `overloaded`.
+    pub patience: Duration,
+    /// How long requests in flight may take to finish when the server stops.
+    pub grace: Duration,
+}
+
+impl Default for HttpLimits {
+    fn default() -> Self {
+        Self {
+            connections: 1_024,
+            requests: 256,
+            senders: 32,
+            head_timeout: Duration::from_secs(15),
+            body_timeout: Duration::from_secs(30),
+            json_body: 32 * 1024 * 1024,
+            item: 24 * 1024 * 1024,
+            items: 1_000_000,
+            restore_body: 64 * 1024 * 1024 * 1024,
+            patience: Duration::from_secs(20),
+            grace: Duration::from_secs(10),
+        }
+    }
+}
+
+/// A bearer token. `Debug` does not show it.
+#[derive(Clone)]
+pub struct Token(String);
+
+/// A token that would be guessed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("a token has at least {least} visible ASCII characters; `openssl rand -hex 32` makes a good one", least = Token::LEAST)]
+pub struct WeakToken;
+
+impl Token {
+    /// Characters of the shortest token that is taken.
+    pub const LEAST: usize = 16;
+
+    pub fn new(text: impl Into<String>) -> Result<Self, WeakToken> {
+        let text = text.into();
+        if text.len() < Self::LEAST || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(WeakToken);
+        }
+        Ok(Self(text))
+    }
+
+    /// Compares in a time that does not depend on where the two differ.
+    pub(crate) fn is(&self, presented: &str) -> bool {
+        use subtle::ConstantTimeEq;
+        self.0.as_bytes().ct_eq(presented.as_bytes()).into()
+    }
+}
+
+impl std::fmt::Debug for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Token(…)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_not_shown_and_not_short() {
+        assert_eq!(format!("{:?}", Token::new("0123456789abcdef").unwrap()), "Token(…)");
+        assert!(Token::new("hunter2").is_err());
+        assert!(Token::new("sixteen chars and spaces").is_err());
+    }
+
+    #[test]
+    fn a_token_is_compared_whole() {
+        let token = Token::new("0123456789abcdef").unwrap();
+        assert!(token.is("0123456789abcdef"));
+        assert!(!token.is("0123456789abcde") && !token.is("0123456789abcdeX") && !token.is(""));
+    }
+}

@@ -1,0 +1,69 @@
+//! What every request shares: the store, the clock, the rules, the counters.
+
+use std::sync::Arc;
+
+use axum::http::StatusCode;
+use dlo_core::time::{Clock, Timestamp};
+use dlo_store::DynStore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::admission_log::AdmissionLog;
+use crate::admit::Admission;
+use crate::api::error::{Answer, Problem};
+use crate::capture::CaptureBoard;
+use crate::config::ServerConfig;
+use crate::metrics::Metrics;
+
+/// Long readings at once: exports, backups, verifications, rule trials.
+const LONG_READINGS: usize = 2;
+
+#[derive(Debug)]
+pub(crate) struct Office {
+    pub(crate) config: ServerConfig,
+    pub(crate) store: DynStore,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) admission: Admission,
+    pub(crate) log: AdmissionLog,
+    pub(crate) metrics: Metrics,
+    pub(crate) captures: CaptureBoard,
+    /// One permit for each request that is being served.
+    pub(crate) requests: Semaphore,
+    /// One permit for each sender of letters that is being listened to: bodies take memory.
+    pub(crate) ingests: Arc<Semaphore>,
+    /// One permit for each long reading, so that they cannot crowd out the rest.
+    pub(crate) long: Arc<Semaphore>,
+}
+
+impl Office {
+    pub(crate) fn new(
+        config: ServerConfig,
+        store: DynStore,
+        clock: Arc<dyn Clock>,
+        log: AdmissionLog,
+    ) -> Self {
+        Self {
+            requests: Semaphore::new(config.limits.requests),
+            ingests: Arc::new(Semaphore::new(config.limits.senders)),
+            long: Arc::new(Semaphore::new(LONG_READINGS)),
+            admission: Admission::new(config.owners.clone()),
+            metrics: Metrics::default(),
+            captures: CaptureBoard::default(),
+            config,
+            store,
+            clock,
+            log,
+        }
+    }
+
+    /// Room for one more long reading.
+    pub(crate) fn long_reading(&self) -> Answer<OwnedSemaphorePermit> {
+        self.long.clone().try_acquire_owned().map_err(|_| {
+            let detail = format!("{LONG_READINGS} exports, backups, verifications or trials are under way already; try again later");
+            Problem::new(StatusCode::TOO_MANY_REQUESTS, "busy", detail).retry_after(5)
+        })
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+}

@@ -1,0 +1,107 @@
+//! What a request asks for, read from its URL: a page, a query, an id, an author.
+//!
+//! An unknown parameter is refused: `?query=` for `?q=` would otherwise list everything.
+
+use std::net::SocketAddr;
+use std::str::FromStr;
+
+use axum::extract::{ConnectInfo, FromRequestParts, Path, Query as UrlQuery};
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+use dlo_core::limits;
+use dlo_core::query::Query;
+use dlo_core::time::Timestamp;
+use dlo_store::{Cursor, Deed, Page};
+use serde::de::DeserializeOwned;
+
+use crate::api::error::{Answer, Problem};
+
+/// Who does it, unless the client says a name. A name is a claim: it is recorded, not proven.
+pub(crate) const AUTHOR: &str = "dlo-author";
+
+/// Parameters of a URL.
+#[derive(Debug)]
+pub(crate) struct Params<T>(pub(crate) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Params<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Answer<Self> {
+        UrlQuery::try_from_uri(&parts.uri).map(|UrlQuery(params)| Self(params)).map_err(|rejection| {
+            let text = rejection.body_text();
+            let detail =
+                text.strip_prefix("Failed to deserialize query string: ").unwrap_or(&text).to_string();
+            Problem::bad_request("bad_parameter", detail)
+        })
+    }
+}
+
+/// The id in a path.
+#[derive(Debug)]
+pub(crate) struct Id<T>(pub(crate) T);
+
+impl<T: FromStr, S: Send + Sync> FromRequestParts<S> for Id<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Answer<Self> {
+        let wrong = || Problem::new(StatusCode::NOT_FOUND, "bad_id", "an id is a UUID; this is none");
+        let Path(text) = Path::<String>::from_request_parts(parts, state).await.map_err(|_| wrong())?;
+        text.parse().map(Self).map_err(|_| wrong())
+    }
+}
+
+/// Who asks.
+#[derive(Debug, Clone)]
+pub(crate) struct Author(pub(crate) String);
+
+impl<S: Send + Sync> FromRequestParts<S> for Author {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Answer<Self> {
+        if let Some(value) = parts.headers.get(AUTHOR) {
+            let name = std::str::from_utf8(value.as_bytes()).unwrap_or_default().trim();
+            if name.is_empty() || name.chars().count() > limits::NAME || name.chars().any(char::is_control) {
+                let detail = format!("`{AUTHOR}` is a name of 1 to {} characters", limits::NAME);
+                return Err(Problem::bad_request("bad_author", detail).field(AUTHOR));
+            }
+            return Ok(Self(name.to_string()));
+        }
+        let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>();
+        Ok(Self(peer.map_or_else(|| "anonymous".to_string(), |peer| format!("anonymous@{}", peer.0.ip()))))
+    }
+}
+
+impl Author {
+    /// A deed that needs no reason, such as looking.
+    pub(crate) fn looks(self) -> Deed {
+        Deed { author: self.0, reason: None, reference: None }
+    }
+}
+
+/// The page that `limit` and `cursor` ask for.
+pub(crate) fn page(limit: Option<usize>, cursor: Option<String>) -> Answer<Page> {
+    let limit = limit.unwrap_or(Page::DEFAULT);
+    if !(1..=Page::MOST).contains(&limit) {
+        let detail = format!("`limit` must be 1 to {}, found {limit}", Page::MOST);
+        return Err(Problem::bad_request("bad_limit", detail).field("limit"));
+    }
+    Ok(Page { limit, cursor: cursor.filter(|cursor| !cursor.is_empty()).map(Cursor) })
+}
+
+/// The query that `q` spells, with an error that points at the place.
+pub(crate) fn query(text: &str, now: Timestamp) -> Answer<Query> {
+    Query::parse(text, now)
+        .map_err(|error| Problem::bad_request("bad_query", error.to_string()).field("q").at(error.at.start))
+}
+
+/// A sentence that a person wrote.
+pub(crate) fn note(field: &'static str, text: Option<String>) -> Answer<Option<String>> {
+    let text = text.map(|text| text.trim().to_string()).filter(|text| !text.is_empty());
+    if let Some(text) = &text
+        && (text.chars().count() > limits::NOTE || text.contains('\0'))
+    {
+        let detail = format!("`{field}` has at most {} characters and no NUL", limits::NOTE);
+        return Err(Problem::unprocessable("bad_note", detail).field(field));
+    }
+    Ok(text)
+}

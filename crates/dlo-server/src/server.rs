@@ -1,0 +1,124 @@
+//! The office as one running thing: what it is made of, how it starts, in which order it stops.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use dlo_core::broker::Source;
+use dlo_core::fingerprint::Parts;
+use dlo_core::group::Group;
+use dlo_core::time::Clock;
+use dlo_store::{DynStore, StoreError};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::admission_log::AdmissionLog;
+use crate::capture::{self, CaptureStatus};
+use crate::config::ServerConfig;
+use crate::office::Office;
+use crate::{api, listen};
+
+/// Why the office could not run, or did not stop cleanly.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    #[error(
+        "listening on {0} is reachable from other machines, and no token is set: set `server.token`, or listen on 127.0.0.1"
+    )]
+    TokenNeeded(std::net::SocketAddr),
+    #[error("the listener has no address: {0}")]
+    Listener(std::io::Error),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// The control plane, put together and not yet running.
+#[derive(Debug)]
+pub struct Server {
+    config: ServerConfig,
+    store: DynStore,
+    clock: Arc<dyn Clock>,
+    log: AdmissionLog,
+    captures: Vec<(String, Box<dyn Source>)>,
+}
+
+impl Server {
+    pub fn new(config: ServerConfig, store: DynStore, clock: Arc<dyn Clock>) -> Self {
+        Self { config, store, clock, log: AdmissionLog::off(), captures: Vec::new() }
+    }
+
+    /// Writes one `message.dead_lettered` line for each stored letter to `sink`.
+    #[must_use]
+    pub fn admission_log(mut self, sink: Box<dyn Write + Send>) -> Self {
+        self.log = AdmissionLog::to(sink);
+        self
+    }
+
+    /// Drains a dead-letter queue into the store, as letters of `source`.
+    #[must_use]
+    pub fn capture(mut self, source: impl Into<String>, queue: Box<dyn Source>) -> Self {
+        self.captures.push((source.into(), queue));
+        self
+    }
+
+    /// Serves until `shutdown`, then: no new requests, capture ends, requests in flight finish within the
+    /// grace period, the store is closed.
+    pub async fn run(
+        self,
+        listener: TcpListener,
+        shutdown: impl Future<Output = ()> + Send,
+    ) -> Result<(), ServeError> {
+        let address = listener.local_addr().map_err(ServeError::Listener)?;
+        if !address.ip().is_loopback() && self.config.token.is_none() {
+            return Err(ServeError::TokenNeeded(address));
+        }
+        let office = Arc::new(Office::new(self.config, self.store, self.clock, self.log));
+        let admission = &office.admission;
+        let changed = office.store.assign_owners(&|group| admission.owner_of(parts(group))).await?;
+        if changed > 0 {
+            tracing::info!(groups = changed, "owners were set anew by the rules");
+        }
+
+        let stop = CancellationToken::new();
+        let captures = TaskTracker::new();
+        for (source, queue) in self.captures {
+            captures.spawn(capture::run(office.clone(), source, queue, stop.clone()));
+        }
+        captures.close();
+        let serving =
+            listen::serve(listener, api::router(office.clone()), &office.config.limits, stop.clone());
+        tracing::info!(%address, "the office is open");
+        tokio::join!(serving, async {
+            shutdown.await;
+            tracing::info!("the office is closing");
+            stop.cancel();
+        });
+        // Capture ends by itself at its next safe place: what is not settled is delivered again.
+        if tokio::time::timeout(office.config.limits.grace, captures.wait()).await.is_err() {
+            tracing::warn!(
+                "capture did not end within the grace period; what was not settled is delivered again"
+            );
+        }
+        office.log.flush();
+        office.store.close().await?;
+        Ok(())
+    }
+}
+
+/// What ownership of a group is decided by.
+pub(crate) fn parts(group: &Group) -> Parts<'_> {
+    Parts {
+        source: &group.source,
+        queue: &group.queue,
+        consumer: group.consumer.as_deref(),
+        event_type: group.event_type.as_deref(),
+        error_class: group.error_class.as_deref(),
+    }
+}
+
+impl Office {
+    /// How each capture stands now.
+    pub(crate) fn capture_status(&self) -> Vec<CaptureStatus> {
+        self.captures.all()
+    }
+}

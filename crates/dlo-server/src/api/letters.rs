@@ -1,0 +1,77 @@
+//! Reading letters: lists, one, its payload, its timeline.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use dlo_core::id::LetterId;
+use dlo_store::StoredPayload;
+use serde::{Deserialize, Serialize};
+
+use super::dto::{DetailOut, LetterOut};
+use super::error::Answer;
+use crate::office::Office;
+use crate::query_text::{Author, Id, Params, page, query};
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ListParams {
+    #[serde(default)]
+    pub(crate) q: String,
+    pub(crate) limit: Option<usize>,
+    pub(crate) cursor: Option<String>,
+}
+
+#[derive(Serialize)]
+struct LettersOut<'a> {
+    letters: Vec<LetterOut<'a>>,
+    next_cursor: Option<&'a dlo_store::Cursor>,
+}
+
+pub(crate) async fn list(
+    State(office): State<Arc<Office>>,
+    Params(params): Params<ListParams>,
+) -> Answer<Response> {
+    let query = query(&params.q, office.now())?;
+    let found = office.store.letters(&query, &page(params.limit, params.cursor)?).await?;
+    let letters = found.letters.iter().map(LetterOut::new).collect();
+    Ok(Json(LettersOut { letters, next_cursor: found.next.as_ref() }).into_response())
+}
+
+pub(crate) async fn show(State(office): State<Arc<Office>>, Id(id): Id<LetterId>) -> Answer<Response> {
+    let detail = office.store.letter(id).await?;
+    Ok(Json(DetailOut::new(&detail)).into_response())
+}
+
+/// The bytes as they were captured. Reading them is audited before they leave.
+pub(crate) async fn payload(
+    State(office): State<Arc<Office>>,
+    Id(id): Id<LetterId>,
+    author: Author,
+) -> Answer<Response> {
+    let payload = office.store.payload(id, Some((&author.looks(), office.now()))).await?;
+    Ok(attachment(id, payload))
+}
+
+/// Bytes from outside are handed over as a file: no browser shows or runs them in our name.
+fn attachment(id: LetterId, payload: StoredPayload) -> Response {
+    let kind = payload.content_type.as_deref().and_then(|kind| HeaderValue::from_str(kind).ok());
+    let kind = kind.unwrap_or(HeaderValue::from_static("application/octet-stream"));
+    let name = HeaderValue::from_str(&format!("attachment; filename=\"{id}\""));
+    let mut response = payload.bytes.into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, kind);
+    headers.insert(header::CONTENT_DISPOSITION, name.unwrap_or(HeaderValue::from_static("attachment")));
+    response
+}
+
+#[derive(Serialize)]
+struct TimelineOut {
+    timeline: Vec<dlo_store::TimelineEntry>,
+}
+
+pub(crate) async fn timeline(State(office): State<Arc<Office>>, Id(id): Id<LetterId>) -> Answer<Response> {
+    Ok(Json(TimelineOut { timeline: office.store.timeline(id).await? }).into_response())
+}

@@ -1,0 +1,99 @@
+//! The office in numbers. All of them are kept at write time: asking costs the same at any number of letters.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use dlo_core::group::StatusCounts;
+use dlo_core::time::Timestamp;
+use dlo_store::{CauseCount, SourceStats};
+use serde::{Deserialize, Serialize, Serializer};
+
+use super::error::Answer;
+use crate::capture::CaptureStatus;
+use crate::office::Office;
+use crate::query_text::Params;
+
+#[derive(Serialize)]
+struct StatsOut {
+    letters: Counts,
+    groups: u64,
+    unowned: u64,
+    unindexed: u64,
+    sources: Vec<SourceOut>,
+    captures: Vec<CaptureStatus>,
+}
+
+#[derive(Serialize)]
+struct SourceOut {
+    source: String,
+    captured: u64,
+    deaths: u64,
+    letters: Counts,
+    groups: u64,
+    oldest_open: Option<Timestamp>,
+    last_captured: Option<Timestamp>,
+}
+
+impl From<SourceStats> for SourceOut {
+    fn from(stats: SourceStats) -> Self {
+        Self {
+            source: stats.source,
+            captured: stats.captured,
+            deaths: stats.deaths,
+            letters: Counts(stats.counts),
+            groups: stats.groups,
+            oldest_open: stats.oldest_open,
+            last_captured: stats.last_captured,
+        }
+    }
+}
+
+/// Counts by status, with their sum.
+struct Counts(StatusCounts);
+
+impl Serialize for Counts {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let total = std::iter::once(("total", self.0.total()));
+        serializer.collect_map(total.chain(self.0.iter().map(|(status, count)| (status.as_str(), count))))
+    }
+}
+
+pub(crate) async fn office(State(office): State<Arc<Office>>) -> Answer<Response> {
+    let stats = office.store.stats().await?;
+    let out = StatsOut {
+        letters: Counts(stats.letters),
+        groups: stats.groups,
+        unowned: stats.unowned,
+        unindexed: stats.unindexed,
+        sources: stats.sources.into_iter().map(SourceOut::from).collect(),
+        captures: office.capture_status(),
+    };
+    Ok(Json(out).into_response())
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CauseParams {
+    source: Option<String>,
+}
+
+#[derive(Serialize)]
+struct CausesOut {
+    causes: Vec<CauseCount>,
+}
+
+pub(crate) async fn causes(
+    State(office): State<Arc<Office>>,
+    Params(params): Params<CauseParams>,
+) -> Answer<Response> {
+    Ok(Json(CausesOut { causes: office.store.causes(params.source.as_deref()).await? }).into_response())
+}
+
+pub(crate) async fn metrics(State(office): State<Arc<Office>>) -> Answer<Response> {
+    let stats = office.store.stats().await?;
+    let page = office.metrics.render(&stats, &office.capture_status(), office.now());
+    Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], page).into_response())
+}

@@ -1,0 +1,68 @@
+//! The page: plain HTML that reads well at three in the morning. No script, no foreign asset; every view has a URL.
+//!
+//! Pages ask the same store as the API and hold no rules. Templates escape everything; the policy in
+//! `api/layers.rs` makes sure that what slips through is still not run.
+
+pub(crate) mod group;
+pub(crate) mod inbox;
+pub(crate) mod letter;
+pub(crate) mod letters;
+mod show;
+
+use askama::Template;
+use axum::http::{StatusCode, header};
+use axum::response::{Html, IntoResponse, Response};
+
+use crate::api::error::Problem;
+
+/// Bytes of a payload that a page shows; the rest is behind the download link.
+pub(crate) const SHOWN: usize = 64 * 1024;
+
+pub(crate) async fn style() -> impl IntoResponse {
+    let headers =
+        [(header::CONTENT_TYPE, "text/css; charset=utf-8"), (header::CACHE_CONTROL, "max-age=3600")];
+    (headers, include_str!("../../templates/office.css"))
+}
+
+/// What a page answers when it cannot be shown.
+#[derive(Debug)]
+pub(crate) struct Failed(Problem);
+
+impl<E: Into<Problem>> From<E> for Failed {
+    fn from(error: E) -> Self {
+        Self(error.into())
+    }
+}
+
+#[derive(Template)]
+#[template(path = "failed.html")]
+struct FailedPage<'a> {
+    title: &'a str,
+    detail: &'a str,
+}
+
+impl IntoResponse for Failed {
+    fn into_response(self) -> Response {
+        let status = self.0.status();
+        let title = status.canonical_reason().unwrap_or("Error");
+        let mut response = render(&FailedPage { title, detail: self.0.detail() });
+        *response.status_mut() = status;
+        response
+    }
+}
+
+/// A template as an answer. Rendering to memory fails only by a defect of ours.
+fn render(page: &impl Template) -> Response {
+    match page.render() {
+        Ok(html) => Html(html).into_response(),
+        Err(error) => {
+            tracing::error!(%error, "a page could not be rendered");
+            Problem::new(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "internal_error",
+                "the page could not be rendered",
+            )
+            .into_response()
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! The description is kept true: real answers are held against its schemas, and so is what may be sent.
+
+use serde_json::{Value, json};
+
+use crate::ingest::FULL;
+use crate::office::Office;
+
+fn check(document: &Value, name: &str, value: &Value) {
+    let schema =
+        json!({"$ref": format!("#/components/schemas/{name}"), "components": document["components"]});
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let errors: Vec<String> =
+        validator.iter_errors(value).map(|e| format!("{} at {}", e, e.instance_path())).collect();
+    assert!(errors.is_empty(), "{name}: {errors:#?}\n{value:#}");
+}
+
+#[tokio::test]
+async fn real_answers_fit_their_description() {
+    let office = Office::open().await;
+    let document = office.get("/api/v1/openapi.json").await.json();
+    check(&document, "LetterIn", &serde_json::from_str(FULL).unwrap());
+    let id = office.letter(FULL).await;
+    office
+        .letter(r#"{"source":"bytes","payload_base64":"AP8=","key_base64":"/w==","event_version":"2-beta"}"#)
+        .await;
+    let mixed = r#"[{"source":"a","offset":1,"payload":1},{"source":"a","offset":1,"payload":1},{"ofset":1},{"source":"a","payload":1,"reason":"x"}]"#;
+    check(&document, "Received", &office.post_json("/api/v1/letters", mixed).await.json());
+    let headers = [("content-type", "application/x-ndjson"), ("accept", "application/x-ndjson")];
+    let lines = office.send("POST", "/api/v1/letters", &headers, b"{}\n").await.lines();
+    check(&document, "ItemResult", &lines[0]);
+    check(&document, "ReceivedSummary", &lines[1]);
+
+    let group =
+        office.get(&format!("/api/v1/letters/{id}")).await.json()["group_id"].as_str().unwrap().to_string();
+    let gets = [
+        ("Letters", "/api/v1/letters".to_string()),
+        ("Letters", "/api/v1/letters?limit=1".to_string()),
+        ("LetterDetail", format!("/api/v1/letters/{id}")),
+        ("Timeline", format!("/api/v1/letters/{id}/timeline")),
+        ("Groups", "/api/v1/groups".to_string()),
+        ("Group", format!("/api/v1/groups/{group}")),
+        ("Stats", "/api/v1/stats".to_string()),
+        ("Causes", "/api/v1/stats/causes".to_string()),
+        ("Audit", "/api/v1/audit".to_string()),
+        ("Health", "/healthz".to_string()),
+        ("Health", "/readyz".to_string()),
+        ("Problem", "/api/v1/letters?q=a%20b:c".to_string()),
+        ("Problem", "/nowhere".to_string()),
+    ];
+    for (name, path) in gets {
+        check(&document, name, &office.get(&path).await.json());
+    }
+    for line in office.get("/api/v1/letters/export").await.lines() {
+        check(&document, "ExportedLetter", &line);
+        check(&document, "LetterIn", &line);
+    }
+    let decision = r#"{"query":"source:a","reason":"x","reference":"y","dry_run":false}"#;
+    check(&document, "Decision", &serde_json::from_str(decision).unwrap());
+    check(&document, "Decided", &office.post_json("/api/v1/letters/compensate", decision).await.json());
+    check(&document, "Verification", &office.send("POST", "/api/v1/audit/verify", &[], b"").await.json());
+    let trial = r#"{"classify":[{"when":{"class":"KeyError"},"verdict":"retry"}],"owners":[{"when":{"source":"*"},"owner":"me"}]}"#;
+    check(&document, "RuleTrial", &serde_json::from_str(trial).unwrap());
+    check(&document, "RuleTried", &office.post_json("/api/v1/rules/test", trial).await.json());
+    let backup = office.send("POST", "/api/v1/backup", &[], b"").await;
+    let octets = [("content-type", "application/octet-stream")];
+    let restored = office.send("POST", "/api/v1/restore?reason=x", &octets, &backup.body).await;
+    check(&document, "Restored", &restored.json());
+}
+
+#[tokio::test]
+async fn every_reference_in_the_description_leads_somewhere() {
+    fn references<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
+        match value {
+            Value::Object(fields) => {
+                found.extend(fields.get("$ref").and_then(Value::as_str));
+                fields.values().for_each(|inner| references(inner, found));
+            }
+            Value::Array(items) => items.iter().for_each(|inner| references(inner, found)),
+            _ => {}
+        }
+    }
+    let document: Value = serde_json::from_str(dlo_server::OPENAPI).unwrap();
+    let mut found = Vec::new();
+    references(&document, &mut found);
+    assert!(found.len() > 50);
+    for reference in found {
+        assert!(document.pointer(reference.trim_start_matches('#')).is_some(), "{reference}");
+    }
+}

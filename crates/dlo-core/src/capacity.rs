@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::setting::SettingError;
 use crate::units::{ByteSize, HumanDuration};
 
-/// What a letter takes in the store beside its body: columns, indexes, counters. Measured in trials, rounded up.
+/// What a letter takes in the store beside its body: columns, indexes, counters. An assumption for planning.
 const ROW: f64 = 700.0;
 /// What our headers take on a dead letter in the broker: error, stack and history as they usually are.
 const ENVELOPE: f64 = 3_000.0;

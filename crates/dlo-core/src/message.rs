@@ -74,6 +74,12 @@ impl Headers {
         self.last(name).and_then(Header::text)
     }
 
+    /// The type of the event, under the names that the field uses for it.
+    pub fn event_type(&self) -> Option<&str> {
+        const NAMES: [&str; 5] = ["event-type", "event_type", "x-event-type", "ce_type", "ce-type"];
+        NAMES.iter().find_map(|name| self.text(name))
+    }
+
     /// Takes off every header for which `condition` holds.
     pub fn remove_where(&mut self, condition: impl Fn(&str) -> bool) {
         self.0.retain(|header| !condition(&header.name));

@@ -1,1 +1,53 @@
-//! dlo-runtime
+//! The consumer loop that services embed: it decides, when a message fails, whether to try again, park it or discard it.
+//!
+//! ```text
+//!  receive ─▶ breaker (pause, free) ─▶ budget (wait, free) ─▶ handler, with a deadline
+//!          ─▶ classify ─▶ decide ─▶ act: done · again later · park · discard ─▶ settle
+//! ```
+//! What to do is decided in `dlo-core`, as pure functions. Here it is done, in the safe order: the new place confirms
+//! before the old one is told. A crash between any two steps leaves at worst a duplicate.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use dlo_brokers::memory::{MemoryBroker, MemoryConfig, QueueOptions};
+//! use dlo_core::{broker::Broker, message::Message};
+//! use dlo_runtime::{Consumer, Policy, SystemClock};
+//!
+//! async fn price(order: Message) -> Result<(), String> {
+//!     if order.payload.0.is_empty() { Err("an order has a body".into()) } else { Ok(()) }
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let broker = MemoryBroker::new(MemoryConfig::default(), Arc::new(SystemClock));
+//! broker.declare("orders", QueueOptions::default());
+//! broker.declare("orders.dlq", QueueOptions::default());
+//!
+//! let consumer = Consumer::builder(broker.source("orders", "pricing").await?, broker.publisher())
+//!     .group("pricing")
+//!     .policy(Policy::default())
+//!     .handler(|order: Message| async move { price(order).await })
+//!     .build()?;
+//! let shutdown = async { /* a signal */ };
+//! consumer.run(shutdown).await?;
+//! # Ok(())
+//! # }
+//! ```
+
+mod act;
+mod attempts;
+mod builder;
+mod clock;
+mod consumer;
+mod delay;
+mod drain;
+mod events;
+mod gates;
+mod handler;
+mod story;
+
+pub use builder::{BuildError, ConsumerBuilder, Policy, WhenOpen};
+pub use clock::SystemClock;
+pub use consumer::Consumer;
+pub use events::{Event, Watch};
+pub use handler::{Context, Handler, IntoFailure, describe};

@@ -5,10 +5,12 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use dlo_core::broker::{
-    BrokerError, Capabilities, Confirmed, Outgoing, PublishError, Publisher, Settled, Settler,
+    BrokerError, Capabilities, Confirmed, Delivery, Outgoing, PublishError, Publisher, Settled, Settler,
+    Source,
 };
 
 /// What happens to one call.
@@ -105,5 +107,46 @@ impl Settler for FaultySettler {
                 lost()
             }
         }
+    }
+}
+
+/// A source that claims less than it can, so that what is done for weaker brokers can be seen on a stronger one, and
+/// whose settler fails by script.
+#[derive(Debug)]
+pub struct WeakSource {
+    inner: Box<dyn Source>,
+    capabilities: Capabilities,
+    script: Script,
+}
+
+impl WeakSource {
+    /// `weaken` takes away what the broker shall not be able to do.
+    pub fn new(inner: Box<dyn Source>, weaken: impl FnOnce(&mut Capabilities), script: Script) -> Self {
+        let mut capabilities = inner.capabilities().clone();
+        weaken(&mut capabilities);
+        Self { inner, capabilities, script }
+    }
+}
+
+#[async_trait]
+impl Source for WeakSource {
+    fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+
+    async fn receive(&mut self, max: usize, wait: Duration) -> Result<Vec<Delivery>, BrokerError> {
+        let mut deliveries = self.inner.receive(max, wait).await?;
+        if !self.capabilities.delivery_count {
+            deliveries.iter_mut().for_each(|delivery| delivery.delivery_count = None);
+        }
+        Ok(deliveries)
+    }
+
+    fn settler(&self) -> Arc<dyn Settler> {
+        Arc::new(FaultySettler::new(self.inner.settler(), self.script.clone()))
+    }
+
+    async fn close(self: Box<Self>) -> Result<(), BrokerError> {
+        self.inner.close().await
     }
 }

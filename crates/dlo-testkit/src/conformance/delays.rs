@@ -5,7 +5,7 @@ use std::time::Duration;
 use dlo_core::broker::{Outgoing, PublishError, Settlement};
 use tokio::time::Instant;
 
-use super::{Bench, Lab, settle, text, texts};
+use super::{Bench, Lab, keyed, settle, text, texts};
 
 pub async fn what_comes_again_later_does_not_come_before_its_time(lab: &dyn Lab) {
     let bench = Bench::new(lab).await;
@@ -31,11 +31,11 @@ pub async fn what_waits_does_not_hold_up_what_is_behind(lab: &dyn Lab) {
     let bench = Bench::new(lab).await;
     let delay = bench.patience().delay;
     let mut source = bench.join("g").await;
-    bench.publish(vec![text("slow")]).await;
+    bench.publish(vec![keyed("k", "slow")]).await;
     let first = bench.receive(&mut source, 1).await;
     settle(&*source, first, Settlement::Again { after: delay }).await;
     let published_at = Instant::now();
-    bench.publish(vec![text("quick 1"), text("quick 2")]).await;
+    bench.publish(vec![keyed("k", "quick 1"), keyed("k", "quick 2")]).await;
     let mut came = Vec::new();
     while came.len() < 2 {
         let next = bench.receive(&mut source, 1).await;
@@ -49,14 +49,14 @@ pub async fn a_delayed_publish_is_invisible_until_its_time(lab: &dyn Lab) {
     let bench = Bench::new(lab).await;
     let delay = bench.patience().delay;
     let mut source = bench.join("g").await;
-    let later = Outgoing { delay: Some(delay), ..bench.outgoing(text("later")) };
+    let later = Outgoing { delay: Some(delay), ..bench.outgoing(keyed("k", "later")) };
     let published_at = Instant::now();
     if bench.capabilities().delay.is_none() {
         let refusal = bench.broker.publisher().publish(vec![later]).await.remove(0);
         assert!(matches!(refusal, Err(PublishError::Refused(_))), "a delay that is not kept must be refused");
         return;
     }
-    bench.publish_as_is(vec![later, bench.outgoing(text("now"))]).await;
+    bench.publish_as_is(vec![later, bench.outgoing(keyed("k", "now"))]).await;
     assert_eq!(texts(&bench.receive(&mut source, 1).await), ["now"]);
     assert_eq!(texts(&bench.receive(&mut source, 1).await), ["later"]);
     assert!(published_at.elapsed() + Duration::from_millis(2) >= delay);

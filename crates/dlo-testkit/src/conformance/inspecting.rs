@@ -7,6 +7,8 @@ use super::{Bench, Lab, numbered, settle, texts};
 pub async fn depth_counts_what_waits_and_what_is_in_flight(lab: &dyn Lab) {
     let bench = Bench::new(lab).await;
     let mut source = bench.join("g").await;
+    // Another group that reads nothing changes nothing of what this one sees.
+    let bystander = if bench.capabilities().groups { Some(bench.join("bystander").await) } else { None };
     bench.publish(numbered(20)).await;
     let look =
         async || bench.broker.inspector().inspect(&bench.queue, Some("g")).await.expect("the queue is there");
@@ -25,6 +27,7 @@ pub async fn depth_counts_what_waits_and_what_is_in_flight(lab: &dyn Lab) {
     drop(back);
     let state = look().await;
     assert_eq!((state.depth, state.in_flight.unwrap_or(0)), (Some(15), 0));
+    drop(bystander);
 }
 
 pub async fn looking_takes_nothing(lab: &dyn Lab) {

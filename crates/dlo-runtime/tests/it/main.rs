@@ -1,0 +1,9 @@
+//! The loop on the memory broker, under paused time: scripted failures in, letters and settlements out.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "in tests, to stop is how a failure is told")]
+
+mod outages;
+mod parking;
+mod retrying;
+mod shop;
+mod stopping;

@@ -1,0 +1,94 @@
+//! A dependency that is down: messages wait at no charge, one probe at a time goes through, and nothing is parked.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use dlo_core::failure::Failure;
+use dlo_core::message::Message;
+use dlo_core::reason::Reason;
+use dlo_runtime::{Policy, WhenOpen};
+use tokio::time::Instant;
+
+use crate::shop::{Shop, calm, story};
+
+fn bodies(count: usize) -> Vec<String> {
+    (0..count).map(|n| n.to_string()).collect()
+}
+
+fn tax_is_down() -> Failure {
+    Failure {
+        http_status: Some(503),
+        dependency: Some("tax".to_owned()),
+        ..Failure::new("ServiceUnavailable", "503")
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outage_of_ninety_seconds_parks_nothing() {
+    let shop = Shop::open();
+    let orders = bodies(200);
+    shop.orders(orders.iter().map(String::as_str)).await;
+    let (began, calls) = (Instant::now(), Arc::new(AtomicU32::new(0)));
+    let counted = calls.clone();
+    let consumer = shop.consumer().concurrency(16).handler(move |_: Message| {
+        let counted = counted.clone();
+        async move {
+            if began.elapsed() < Duration::from_secs(90) {
+                counted.fetch_add(1, Ordering::SeqCst);
+                return Err(tax_is_down());
+            }
+            Ok(())
+        }
+    });
+    shop.run_until(consumer, |seen| seen.handled() == 200).await;
+    assert_eq!((shop.letters().await.len(), shop.unsettled().await), (0, 0));
+    assert_eq!(shop.seen.story(), ["paused tax", "resumed tax"]);
+    let during = calls.load(Ordering::SeqCst);
+    assert!(during < 60, "{during} calls reached a dependency that was down");
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_message_alone_survives_an_outage_as_its_own_probe() {
+    let shop = Shop::open();
+    shop.orders(["a"]).await;
+    let began = Instant::now();
+    let mut policy = calm();
+    policy.breaker.in_a_row = 1;
+    let consumer = shop.consumer().policy(policy).handler(move |_: Message| async move {
+        if began.elapsed() < Duration::from_secs(300) { Err(tax_is_down()) } else { Ok(()) }
+    });
+    shop.run_until(consumer, |seen| seen.handled() == 1).await;
+    assert_eq!(shop.letters().await.len(), 0, "a probe that fails costs its message nothing");
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_the_policy_parks_what_waits_is_parked_as_circuit_open() {
+    let shop = Shop::open();
+    let orders = bodies(50);
+    shop.orders(orders.iter().map(String::as_str)).await;
+    let policy = Policy { when_open: WhenOpen::Park, ..calm() };
+    let down = |_: Message| async { Err::<(), _>(tax_is_down()) };
+    let consumer = shop.consumer().policy(policy).concurrency(5).handler(down);
+    shop.run_until(consumer, |seen| seen.parked() == 50).await;
+    let letters = shop.letters().await;
+    let open = letters.iter().filter(|letter| story(letter).reason == Some(Reason::CircuitOpen)).count();
+    assert!(open >= 45, "{open} of 50");
+    assert_eq!(story(&letters[49]).error_message.as_deref(), Some("dependency `tax` is down"));
+    assert_eq!(shop.unsettled().await, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn bad_messages_do_not_open_a_breaker() {
+    let shop = Shop::open();
+    let orders = bodies(30);
+    shop.orders(orders.iter().map(String::as_str)).await;
+    let bad = |_: Message| async {
+        Err::<(), _>(Failure {
+            dependency: Some("tax".to_owned()),
+            ..Failure::new("ValidationError", "no pin")
+        })
+    };
+    shop.run_until(shop.consumer().handler(bad), |seen| seen.parked() == 30).await;
+    assert_eq!(shop.seen.story(), Vec::<String>::new());
+}

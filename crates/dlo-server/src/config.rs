@@ -32,6 +32,8 @@ pub struct HttpLimits {
     pub head_timeout: Duration,
     /// How long a client may be silent in the middle of a body.
     pub body_timeout: Duration,
+    /// How long a client may read nothing of its answer.
+    pub write_timeout: Duration,
     /// Bytes of a JSON body. An NDJSON body has no limit but that of its items.
     pub json_body: usize,
     /// Bytes of one line of NDJSON: the largest payload as base64, and everything around it.
@@ -54,6 +56,7 @@ impl Default for HttpLimits {
             senders: 32,
             head_timeout: Duration::from_secs(15),
             body_timeout: Duration::from_secs(30),
+            write_timeout: Duration::from_secs(60),
             json_body: 32 * 1024 * 1024,
             item: 24 * 1024 * 1024,
             items: 1_000_000,

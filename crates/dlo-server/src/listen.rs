@@ -20,6 +20,7 @@ use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 
 use crate::config::HttpLimits;
+use crate::patient::Patient;
 
 /// Bytes of a request's head. More is answered 431.
 const HEAD: usize = 64 * 1024;
@@ -40,7 +41,7 @@ pub(crate) async fn serve(
     // Connections end by `stop`; what is left when the grace period is over ends by `cut`.
     let cut = CancellationToken::new();
     while let Some((stream, peer, permit)) = accept(&listener, &room, &stop).await {
-        let connection = connection(stream, peer, router.clone(), limits.head_timeout, stop.clone());
+        let connection = connection(stream, peer, router.clone(), limits.clone(), stop.clone());
         let cut = cut.clone();
         tasks.spawn(async move {
             cut.run_until_cancelled(connection).await;
@@ -82,7 +83,7 @@ async fn connection(
     stream: TcpStream,
     peer: SocketAddr,
     router: Router,
-    head_timeout: Duration,
+    limits: HttpLimits,
     stop: CancellationToken,
 ) {
     // Answers are small and whole: waiting to fill a packet only delays them.
@@ -97,11 +98,14 @@ async fn connection(
     let mut connection = pin!(
         http1::Builder::new()
             .timer(TokioTimer::new())
-            .header_read_timeout(head_timeout)
+            .header_read_timeout(limits.head_timeout)
             .max_headers(HEADERS)
             .max_buf_size(HEAD)
             .half_close(false)
-            .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service))
+            .serve_connection(
+                TokioIo::new(Patient::new(stream, limits.write_timeout)),
+                TowerToHyperService::new(service)
+            )
     );
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,

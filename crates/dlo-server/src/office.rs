@@ -12,6 +12,7 @@ use crate::admit::Admission;
 use crate::api::error::{Answer, Problem};
 use crate::capture::CaptureBoard;
 use crate::config::ServerConfig;
+use crate::mask::Mask;
 use crate::metrics::Metrics;
 
 /// Long readings at once: exports, backups, verifications, rule trials.
@@ -24,6 +25,8 @@ pub(crate) struct Office {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) admission: Admission,
     pub(crate) log: AdmissionLog,
+    /// What is hidden on its way out.
+    pub(crate) mask: Mask,
     pub(crate) metrics: Metrics,
     pub(crate) captures: CaptureBoard,
     /// One permit for each request that is being served.
@@ -40,6 +43,7 @@ impl Office {
         store: DynStore,
         clock: Arc<dyn Clock>,
         log: AdmissionLog,
+        mask: Mask,
     ) -> Self {
         Self {
             requests: Semaphore::new(config.limits.requests),
@@ -52,6 +56,7 @@ impl Office {
             store,
             clock,
             log,
+            mask,
         }
     }
 

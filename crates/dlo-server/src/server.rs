@@ -6,6 +6,7 @@ use std::sync::Arc;
 use dlo_core::broker::Source;
 use dlo_core::fingerprint::Parts;
 use dlo_core::group::Group;
+use dlo_core::redact::Redactor;
 use dlo_core::time::Clock;
 use dlo_store::{DynStore, StoreError};
 use tokio::net::TcpListener;
@@ -15,6 +16,7 @@ use tokio_util::task::TaskTracker;
 use crate::admission_log::AdmissionLog;
 use crate::capture::{self, CaptureStatus};
 use crate::config::ServerConfig;
+use crate::mask::Mask;
 use crate::office::Office;
 use crate::{api, listen};
 
@@ -39,18 +41,26 @@ pub struct Server {
     store: DynStore,
     clock: Arc<dyn Clock>,
     log: AdmissionLog,
+    mask: Mask,
     captures: Vec<(String, Box<dyn Source>)>,
 }
 
 impl Server {
     pub fn new(config: ServerConfig, store: DynStore, clock: Arc<dyn Clock>) -> Self {
-        Self { config, store, clock, log: AdmissionLog::off(), captures: Vec::new() }
+        Self { config, store, clock, log: AdmissionLog::off(), mask: Mask::default(), captures: Vec::new() }
     }
 
     /// Writes one `message.dead_lettered` line for each stored letter to `sink`.
     #[must_use]
     pub fn admission_log(mut self, sink: Box<dyn Write + Send>) -> Self {
         self.log = AdmissionLog::to(sink);
+        self
+    }
+
+    /// Hides what these rules call sensitive in everything that is shown; the store keeps the original.
+    #[must_use]
+    pub fn redact(mut self, rules: Redactor) -> Self {
+        self.mask = Mask::new(rules);
         self
     }
 
@@ -72,13 +82,8 @@ impl Server {
         if !address.ip().is_loopback() && self.config.token.is_none() {
             return Err(ServeError::TokenNeeded(address));
         }
-        let office = Arc::new(Office::new(self.config, self.store, self.clock, self.log));
-        let admission = &office.admission;
-        let changed = office.store.assign_owners(&|group| admission.owner_of(parts(group))).await?;
-        if changed > 0 {
-            tracing::info!(groups = changed, "owners were set anew by the rules");
-        }
-
+        let office = Arc::new(Office::new(self.config, self.store, self.clock, self.log, self.mask));
+        office.assign_owners().await?;
         let stop = CancellationToken::new();
         let captures = TaskTracker::new();
         for (source, queue) in self.captures {
@@ -106,7 +111,7 @@ impl Server {
 }
 
 /// What ownership of a group is decided by.
-pub(crate) fn parts(group: &Group) -> Parts<'_> {
+fn parts(group: &Group) -> Parts<'_> {
     Parts {
         source: &group.source,
         queue: &group.queue,
@@ -117,6 +122,15 @@ pub(crate) fn parts(group: &Group) -> Parts<'_> {
 }
 
 impl Office {
+    /// Sets the owner of every group by the rules that are in force now.
+    pub(crate) async fn assign_owners(&self) -> Result<(), StoreError> {
+        let changed = self.store.assign_owners(&|group| self.admission.owner_of(parts(group))).await?;
+        if changed > 0 {
+            tracing::info!(groups = changed, "owners were set anew by the rules");
+        }
+        Ok(())
+    }
+
     /// How each capture stands now.
     pub(crate) fn capture_status(&self) -> Vec<CaptureStatus> {
         self.captures.all()

@@ -107,6 +107,8 @@ pub(crate) async fn restore(
         let _held = place;
         office.store.restore(scratch.path()).await?;
         office.store.note(Event::Restored, 0, &deed, office.now()).await?;
+        // The backup may come from before the rules were changed.
+        office.assign_owners().await?;
         office.store.stats().await
     });
     let failed = |_| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", "the office failed");

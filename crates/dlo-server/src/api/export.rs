@@ -54,9 +54,8 @@ pub(crate) async fn letters(
     deed.reason = Some(format!("q: {}", params.q));
     office.store.note(Event::Exported, count, &deed, office.now()).await?;
 
-    let store = office.store.clone();
-    let lines = ids(store.clone(), query)
-        .map_ok(move |id| line(store.clone(), id))
+    let lines = ids(office.store.clone(), query)
+        .map_ok(move |id| line(office.clone(), id))
         .try_buffered(AT_ONCE)
         .try_filter_map(|line| std::future::ready(Ok(line)))
         .inspect(move |_| {
@@ -81,10 +80,12 @@ fn ids(store: DynStore, query: Query) -> impl futures::Stream<Item = Result<Lett
 }
 
 /// One letter as a line; `None` when it has gone since it was listed.
-async fn line(store: DynStore, id: LetterId) -> Result<Option<Bytes>, StoreError> {
-    let read = async { Ok((store.letter(id).await?, store.payload(id, None).await?)) };
+async fn line(office: Arc<Office>, id: LetterId) -> Result<Option<Bytes>, StoreError> {
+    let read = async { Ok((office.store.letter(id).await?, office.store.payload(id, None).await?)) };
     match read.await {
-        Ok((detail, payload)) => {
+        Ok((mut detail, mut payload)) => {
+            office.mask.detail(&mut detail);
+            office.mask.payload(&mut payload);
             let mut out = serde_json::to_vec(&Exported::new(&detail, &payload))
                 .map_err(|error| StoreError::Unreadable(error.to_string()))?;
             out.push(b'\n');

@@ -58,12 +58,14 @@ pub(crate) async fn list(
     Params(params): Params<GroupParams>,
 ) -> Answer<Response> {
     let filter = params.filter()?;
-    let found = office.store.groups(&filter, &page(params.limit, params.cursor)?).await?;
+    let mut found = office.store.groups(&filter, &page(params.limit, params.cursor)?).await?;
+    office.mask.groups(&mut found.groups);
     let groups = found.groups.iter().map(GroupOut::new).collect();
     Ok(Json(GroupsOut { groups, next_cursor: found.next.as_ref() }).into_response())
 }
 
 pub(crate) async fn show(State(office): State<Arc<Office>>, Id(id): Id<GroupId>) -> Answer<Response> {
-    let group = office.store.group(id).await?;
+    let mut group = office.store.group(id).await?;
+    office.mask.groups(std::slice::from_mut(&mut group));
     Ok(Json(GroupOut::new(&group)).into_response())
 }

@@ -35,13 +35,15 @@ pub(crate) async fn list(
     Params(params): Params<ListParams>,
 ) -> Answer<Response> {
     let query = query(&params.q, office.now())?;
-    let found = office.store.letters(&query, &page(params.limit, params.cursor)?).await?;
+    let mut found = office.store.letters(&query, &page(params.limit, params.cursor)?).await?;
+    office.mask.letters(&mut found.letters);
     let letters = found.letters.iter().map(LetterOut::new).collect();
     Ok(Json(LettersOut { letters, next_cursor: found.next.as_ref() }).into_response())
 }
 
 pub(crate) async fn show(State(office): State<Arc<Office>>, Id(id): Id<LetterId>) -> Answer<Response> {
-    let detail = office.store.letter(id).await?;
+    let mut detail = office.store.letter(id).await?;
+    office.mask.detail(&mut detail);
     Ok(Json(DetailOut::new(&detail)).into_response())
 }
 
@@ -51,7 +53,8 @@ pub(crate) async fn payload(
     Id(id): Id<LetterId>,
     author: Author,
 ) -> Answer<Response> {
-    let payload = office.store.payload(id, Some((&author.looks(), office.now()))).await?;
+    let mut payload = office.store.payload(id, Some((&author.looks(), office.now()))).await?;
+    office.mask.payload(&mut payload);
     Ok(attachment(id, payload))
 }
 

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::State;
@@ -22,6 +23,8 @@ use crate::ingest::outcome::Outcome;
 use crate::office::Office;
 
 const JSON: &str = "application/json";
+/// How long the items of an array wait for a store that is behind.
+const ARRAY_PATIENCE: Duration = Duration::from_secs(2);
 const LINES: &[&str] =
     &["application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines"];
 
@@ -37,7 +40,7 @@ pub(crate) async fn letters(State(office): State<Arc<Office>>, request: Request<
     };
     match kind.as_deref() {
         Some(JSON) => {
-            let terms = Terms { idempotency_key, patience: std::time::Duration::ZERO };
+            let terms = Terms { idempotency_key, patience: Duration::ZERO };
             let limits = &office.config.limits;
             let document = body::whole(request, limits.json_body, limits.body_timeout).await?;
             match document.iter().find(|byte| !byte.is_ascii_whitespace()) {
@@ -79,7 +82,7 @@ async fn single(office: Arc<Office>, document: Bytes, terms: Terms) -> Response 
 async fn array(
     office: Arc<Office>,
     document: Bytes,
-    terms: Terms,
+    mut terms: Terms,
     as_stream: bool,
     place: OwnedSemaphorePermit,
 ) -> Answer<Response> {
@@ -89,6 +92,8 @@ async fn array(
             format!("a request has at most {} items, found {}", office.config.limits.items, ranges.len());
         return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_many_items", detail));
     }
+    // The chunks of one array must not push each other out; the first of them is not made to wait by this.
+    terms.patience = ARRAY_PATIENCE.min(office.config.limits.patience);
     let chunks = stream::iter(Chunk::of_ranges(&document, &ranges).into_iter().map(Ok));
     let pieces = answer::outcomes(office, chunks, terms, place);
     Ok(if as_stream { as_lines(pieces).await } else { as_json(pieces).await })

@@ -25,15 +25,21 @@ pub(crate) struct Chunk {
 impl Chunk {
     /// The items of one document, in chunks that share its memory.
     pub(crate) fn of_ranges(slab: &Bytes, ranges: &[Range<usize>]) -> Vec<Self> {
-        ranges
-            .chunks(ITEMS)
-            .enumerate()
-            .map(|(at, ranges)| Self {
-                first: (at * ITEMS) as u64,
-                slab: slab.clone(),
-                items: ranges.iter().cloned().map(Some).collect(),
-            })
-            .collect()
+        let mut chunks: Vec<Self> = Vec::new();
+        let mut bytes = 0;
+        for (place, range) in (0..).zip(ranges) {
+            bytes += range.len();
+            match chunks.last_mut() {
+                Some(chunk) if chunk.items.len() < ITEMS && bytes <= BYTES => {
+                    chunk.items.push(Some(range.clone()))
+                }
+                _ => {
+                    bytes = range.len();
+                    chunks.push(Self { first: place, slab: slab.clone(), items: vec![Some(range.clone())] });
+                }
+            }
+        }
+        chunks
     }
 }
 
@@ -156,6 +162,21 @@ mod tests {
         let found = read(&[b"a\n", &long, &long, b"xx\nb\n"], 10);
         assert_eq!(found, [Some(b"a".to_vec()), None, Some(b"b".to_vec())]);
         assert_eq!(read(&[&long], 10), [None]);
+    }
+
+    #[test]
+    fn the_items_of_a_document_are_chunked_by_number_and_by_size() {
+        let slab = Bytes::from(vec![b'x'; 3 * BYTES]);
+        let of = |size: usize, count: usize| {
+            let ranges: Vec<_> = (0..count).map(|n| n * size..(n + 1) * size).collect();
+            Chunk::of_ranges(&slab, &ranges)
+                .iter()
+                .map(|chunk| (chunk.first, chunk.items.len()))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(of(10, 2_500), [(0, 1_000), (1_000, 1_000), (2_000, 500)]);
+        assert_eq!(of(BYTES / 2, 5), [(0, 2), (2, 2), (4, 1)]);
+        assert_eq!(of(BYTES + 1, 2), [(0, 1), (1, 1)]);
     }
 
     proptest! {

@@ -31,9 +31,11 @@ struct GroupPage {
 }
 
 pub(crate) async fn page(State(office): State<Arc<Office>>, Id(id): Id<GroupId>) -> Result<Response, Failed> {
-    let group = office.store.group(id).await?;
+    let mut group = office.store.group(id).await?;
+    office.mask.groups(std::slice::from_mut(&mut group));
     let query = Query { terms: vec![Term { negated: false, matcher: Matcher::Group(id) }] };
-    let found = office.store.letters(&query, &Page::first(SAMPLES)).await?;
+    let mut found = office.store.letters(&query, &Page::first(SAMPLES)).await?;
+    office.mask.letters(&mut found.letters);
     let now = office.now();
     let counts = group.counts.iter().filter(|(_, count)| *count > 0);
     Ok(render(&GroupPage {

@@ -102,7 +102,8 @@ pub(crate) async fn page(
     let all = params.show.as_deref() == Some("all");
     let filter = GroupFilter { holding: (!all).then_some(Status::Open), ..GroupFilter::default() };
     let stats = office.store.stats().await?;
-    let found = office.store.groups(&filter, &page_of(None, params.cursor)?).await?;
+    let mut found = office.store.groups(&filter, &page_of(None, params.cursor)?).await?;
+    office.mask.groups(&mut found.groups);
     let now = office.now();
     Ok(render(&Inbox {
         q: String::new(),

@@ -70,12 +70,14 @@ pub(crate) async fn page(
     author: Author,
     Params(params): Params<LetterParams>,
 ) -> Result<Response, Failed> {
-    let detail = office.store.letter(id).await?;
+    let mut detail = office.store.letter(id).await?;
+    office.mask.detail(&mut detail);
     let timeline = office.store.timeline(id).await?;
     let now = office.now();
     let payload = match params.payload.as_deref() {
         Some("show") => {
-            let payload = office.store.payload(id, Some((&author.looks(), now))).await?;
+            let mut payload = office.store.payload(id, Some((&author.looks(), now))).await?;
+            office.mask.payload(&mut payload);
             Some(Shown::of(&payload.bytes, SHOWN))
         }
         _ => None,

@@ -76,7 +76,8 @@ pub(crate) async fn list(
             return Ok((StatusCode::BAD_REQUEST, shown).into_response());
         }
     };
-    let found = office.store.letters(&query, &page(params.limit, params.cursor)?).await?;
+    let mut found = office.store.letters(&query, &page(params.limit, params.cursor)?).await?;
+    office.mask.letters(&mut found.letters);
     Ok(render(&Letters {
         q: params.q,
         mistake: None,

@@ -1,5 +1,9 @@
 //! The page: readable without a script, and nothing a message carries becomes markup.
 
+use dlo_core::redact::Redactor;
+use dlo_server::ServerConfig;
+use dlo_store::StoreLimits;
+
 use crate::office::Office;
 
 const NASTY: &str = r#"{"source":"<i>orders","offset":1,"payload":{"x":"<script>alert(1)</script>"},"key":"<k>","headers":[["<h>","<v>"]],
@@ -72,4 +76,46 @@ async fn what_is_not_there_is_said_on_a_page() {
     assert!(page.text().contains("there is no letter 01890a5d"));
     assert!(office.get("/").await.text().contains("Nothing is open"));
     assert_eq!(office.get("/assets/office.css").await.headers["content-type"], "text/css; charset=utf-8");
+}
+
+#[tokio::test]
+async fn what_is_sensitive_is_hidden_everywhere_and_kept_in_the_store() {
+    let rules = r#"{"fields":["card.number"],"headers":["authorization"],"patterns":["C-[0-9]+"]}"#;
+    let rules = Redactor::compile(&serde_json::from_str(rules).unwrap()).unwrap();
+    let office =
+        Office::start(ServerConfig::default(), StoreLimits::default(), |server| server.redact(rules)).await;
+    let letter = r#"{"source":"orders","key":"C-90210","payload":{"card":{"number":"4111"},"n":1},"headers":[["Authorization","Bearer s3cret"]],
+        "error_class":"E","error_message":"no customer C-90210","error_stack":"at C-90210",
+        "attempt_history":[{"number":1,"at":"2026-11-01T12:30:01Z","message":"C-90210"}]}"#;
+    let id = office.letter(letter).await;
+    let group =
+        office.get(&format!("/api/v1/letters/{id}")).await.json()["group_id"].as_str().unwrap().to_string();
+    for path in [
+        "/api/v1/letters".to_string(),
+        format!("/api/v1/letters/{id}"),
+        format!("/api/v1/letters/{id}/payload"),
+        "/api/v1/letters/export".to_string(),
+        "/api/v1/groups".to_string(),
+        format!("/api/v1/groups/{group}"),
+        "/".to_string(),
+        "/letters".to_string(),
+        format!("/letters/{id}?payload=show"),
+        format!("/groups/{group}"),
+    ] {
+        let reply = office.get(&path).await;
+        assert_eq!(reply.status, 200, "{path}");
+        let mut text = reply.text();
+        if let Some(line) = text.strip_prefix("{").filter(|_| path.ends_with("export")) {
+            let line: serde_json::Value = serde_json::from_str(&format!("{{{line}")).unwrap();
+            let payload = line["payload_base64"].as_str().unwrap().to_string();
+            assert_eq!(payload, "eyJjYXJkIjp7Im51bWJlciI6IioqKiJ9LCJuIjoxfQ==");
+            text = line.to_string();
+        }
+        for secret in ["4111", "s3cret", "C-90210"] {
+            assert!(!text.contains(secret), "{secret} in {path}: {text}");
+        }
+    }
+    // Searching finds it by what it is, not by what is shown.
+    let found = office.get("/api/v1/letters?q=key:C-90210").await.json();
+    assert_eq!(found["letters"][0]["key"], "***");
 }

@@ -1,0 +1,75 @@
+//! What is sensitive is hidden before anything is shown (I2): in lists, letters, payloads, exports and pages.
+//!
+//! The store keeps the original; a copy is masked on its way out. Without rules nothing is touched.
+
+use std::borrow::Cow;
+
+use dlo_core::attempt::{AttemptRecord, History};
+use dlo_core::group::Group;
+use dlo_core::letter::{Letter, LetterDetail};
+use dlo_core::redact::Redactor;
+use dlo_store::StoredPayload;
+
+/// The rules, if there are any.
+#[derive(Debug, Default)]
+pub(crate) struct Mask(Option<Redactor>);
+
+impl Mask {
+    pub(crate) fn new(rules: Redactor) -> Self {
+        Self(Some(rules))
+    }
+
+    pub(crate) fn letters(&self, letters: &mut [Letter]) {
+        letters.iter_mut().for_each(|letter| self.letter(letter));
+    }
+
+    fn letter(&self, letter: &mut Letter) {
+        let Some(rules) = &self.0 else { return };
+        text(rules, &mut letter.error_message);
+        if let Some(key) = &mut letter.key
+            && let Ok(shown) = std::str::from_utf8(key)
+            && let Cow::Owned(masked) = rules.text(shown)
+        {
+            *key = masked.into_bytes();
+        }
+    }
+
+    pub(crate) fn detail(&self, detail: &mut LetterDetail) {
+        let Some(rules) = &self.0 else { return };
+        self.letter(&mut detail.letter);
+        detail.headers = rules.headers(&detail.headers);
+        detail.history = history(rules, &detail.history);
+        detail.error_stack.iter_mut().for_each(|stack| text(rules, stack));
+        for death in &mut detail.deaths {
+            text(rules, &mut death.error_message);
+            death.error_stack.iter_mut().for_each(|stack| text(rules, stack));
+            death.history = history(rules, &death.history);
+        }
+    }
+
+    pub(crate) fn payload(&self, payload: &mut StoredPayload) {
+        let Some(rules) = &self.0 else { return };
+        if let Cow::Owned(masked) = rules.payload(&payload.bytes) {
+            payload.bytes = masked.into();
+        }
+    }
+
+    /// A group is named by its error text.
+    pub(crate) fn groups(&self, groups: &mut [Group]) {
+        let Some(rules) = &self.0 else { return };
+        groups.iter_mut().for_each(|group| text(rules, &mut group.template));
+    }
+}
+
+fn text(rules: &Redactor, shown: &mut String) {
+    if let Cow::Owned(masked) = rules.text(shown) {
+        *shown = masked;
+    }
+}
+
+fn history(rules: &Redactor, history: &History) -> History {
+    History::from_records(history.records().iter().map(|record| AttemptRecord {
+        message: record.message.as_deref().map(|message| rules.text(message).into_owned()),
+        ..record.clone()
+    }))
+}

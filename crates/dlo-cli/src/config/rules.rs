@@ -1,0 +1,72 @@
+//! `[[rules.classify]]`, `[[rules.owners]]` and `[redact]`: read here, understood by `dlo-core`.
+//!
+//! Each rule is compiled by itself first, so that what is wrong with one is told at its own line.
+
+use dlo_core::classify::{Rule, Ruleset};
+use dlo_core::owners::{OwnerRule, OwnerWhen, Owners};
+use dlo_core::pattern::{OneOrMany, RuleError};
+use dlo_core::redact::{RedactRules, Redactor};
+
+use super::reader::Section;
+use super::sources::Source;
+
+/// What decides without a person.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Rules {
+    /// The team's own; the built-in ones stand behind them.
+    pub(crate) classify: Vec<Rule>,
+    /// As they are written, those of sources behind them.
+    pub(crate) owners_written: Vec<OwnerRule>,
+    pub(crate) owners: Owners,
+    /// Whether anything should be masked.
+    pub(crate) redacts: bool,
+}
+
+pub(super) fn read(root: &Section<'_>, sources: &[Source]) -> Rules {
+    let section = root.section("rules");
+    let classify: Vec<Rule> =
+        each(&section, "classify", |rule: Rule| Ruleset::compile_only(vec![rule]).map(drop));
+    let mut owners: Vec<OwnerRule> =
+        each(&section, "owners", |rule: OwnerRule| Owners::compile(vec![rule]).map(drop));
+    section.check();
+    // Behind the rules: whoever wrote a rule meant something more precise than the source as a whole.
+    owners.extend(sources.iter().filter_map(of_source));
+    let compiled = Owners::compile(owners.clone()).unwrap_or_else(|bad| {
+        section.note(format!("`rules.owners`: {bad}"));
+        Owners::default()
+    });
+    Rules { classify, owners_written: owners, owners: compiled, redacts: redacts(&root.section("redact")) }
+}
+
+fn each<T: serde::de::DeserializeOwned + Clone>(
+    section: &Section<'_>,
+    key: &'static str,
+    compile: impl Fn(T) -> Result<(), RuleError>,
+) -> Vec<T> {
+    let mut rules = Vec::new();
+    for entry in section.sections(key) {
+        let Some(rule) = entry.decode::<T>() else { continue };
+        match compile(rule.clone()) {
+            Ok(()) => rules.push(rule),
+            Err(bad) => entry.problem(bad.field, bad.problem),
+        }
+    }
+    rules
+}
+
+fn of_source(source: &Source) -> Option<OwnerRule> {
+    let owner = source.owner.clone()?;
+    let when = OwnerWhen { source: Some(OneOrMany::One(source.name.clone())), ..OwnerWhen::default() };
+    Some(OwnerRule { when, owner })
+}
+
+/// Checks `[redact]`, and says whether it asks for anything. Who runs an office decides what to do about it.
+fn redacts(section: &Section<'_>) -> bool {
+    let Some(rules) = section.is_there().then(|| section.decode::<RedactRules>()).flatten() else {
+        return false;
+    };
+    if let Err(bad) = Redactor::compile(&rules) {
+        section.problem(bad.field, bad.problem);
+    }
+    rules != RedactRules::default()
+}

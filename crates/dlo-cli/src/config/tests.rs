@@ -1,0 +1,239 @@
+//! What a config says when it is right, and word for word what is said when it is wrong.
+
+use std::time::Duration;
+
+use super::*;
+
+fn env(name: &str) -> Option<String> {
+    match name {
+        "PORT" => Some("9000".into()),
+        "TOKEN" => Some("0123456789abcdef-secret".into()),
+        "EVIL" => Some("x\"\n[server]\nlisten = \"0.0.0.0:1".into()),
+        _ => None,
+    }
+}
+
+fn parse(text: &str) -> Result<Config, String> {
+    Config::parse("dlo.toml", text, &env).map_err(|problems| problems.to_string())
+}
+
+const WHOLE: &str = r#"
+[server]
+listen = "127.0.0.1:${PORT}"
+data = "/var/lib/dlo"
+token = "${TOKEN}"
+hosts = ["dlo.example.com"]
+
+[server.limits]
+body = "8MiB"
+grace = "20s"
+groups_per_source = 100
+
+[brokers.shop]
+kind = "memory"
+
+[[sources]]
+name = "orders"
+broker = "shop"
+dlq = "orders.dlq"
+owner = "payments"
+critical = true
+retention = "30d"
+
+[[sources]]
+name = "mail"
+
+[[rules.classify]]
+name = "tax"
+when = { class = "KeyError" }
+verdict = "dead_letter"
+
+[[rules.owners]]
+when = { consumer = "mail*" }
+owner = "crm"
+
+[log]
+format = "json"
+level = "dlo_server=debug,warn"
+"#;
+
+#[test]
+fn a_whole_config_is_read() {
+    let config = parse(WHOLE).unwrap();
+    assert_eq!(config.server.listen.to_string(), "127.0.0.1:9000");
+    assert_eq!(config.server.storage, Storage::Embedded("/var/lib/dlo".into()));
+    assert_eq!(config.server.limits.body, 8 * 1024 * 1024);
+    assert_eq!(config.server.limits.grace, Duration::from_secs(20));
+    assert_eq!(config.server.limits.connections, Limits::default().connections);
+    let orders = &config.sources[0];
+    assert_eq!((orders.queue.as_str(), orders.dlq.as_deref()), ("orders", Some("orders.dlq")));
+    assert_eq!((orders.critical, orders.retention), (true, Some(Duration::from_secs(30 * 86_400))));
+    assert_eq!(config.sources[1].broker, None);
+    assert_eq!((config.rules.classify.len(), config.rules.owners_written.len()), (1, 2));
+    assert_eq!((config.log.style, config.log.filter.as_str()), (LogStyle::Json, "dlo_server=debug,warn"));
+}
+
+#[test]
+fn an_empty_config_is_valid_and_safe() {
+    let config = parse("").unwrap();
+    assert!(config.server.listen.ip().is_loopback());
+    assert_eq!(config.server.storage, Storage::Embedded("dlo-data".into()));
+    assert_eq!(config.server.token, None);
+}
+
+#[test]
+fn a_secret_is_never_shown() {
+    let shown = format!("{:?}", parse(WHOLE).unwrap());
+    assert!(!shown.contains("0123456789abcdef"), "{shown}");
+    let text = "[server]\ndatabase = \"mysql://dlo:hunter2@db/office\"";
+    assert!(!parse(text).unwrap_err().contains("hunter2"));
+    let weak = parse("[server]\ntoken = \"hunter2\"").unwrap_err();
+    assert!(
+        weak.starts_with("dlo.toml, line 2: `server.token` is too weak: ") && !weak.contains("hunter2"),
+        "{weak}"
+    );
+}
+
+#[test]
+fn the_value_of_a_variable_cannot_become_syntax() {
+    let config = parse("[[sources]]\nname = \"${EVIL}\"").unwrap();
+    assert_eq!(config.sources[0].name, env("EVIL").unwrap());
+    assert!(config.server.listen.ip().is_loopback());
+}
+
+/// Each wrong text, and the words a person gets.
+const TYPOS: &[(&str, &str)] = &[
+    (
+        "[server]\nlsiten = \"127.0.0.1:1\"",
+        "dlo.toml, line 2: `server.lsiten` is not a setting; did you mean `listen`?",
+    ),
+    (
+        "[sever]\nlisten = \"127.0.0.1:1\"",
+        "dlo.toml, line 1: `sever` is not a setting; did you mean `server`?",
+    ),
+    (
+        "colour = 1",
+        "dlo.toml, line 1: `colour` is not a setting; known here: server, brokers, sources, rules, redact, log, consumers",
+    ),
+    ("\n\n[server]\nlisten = 8404", "dlo.toml, line 4: `server.listen` expected text in quotes, found 8404"),
+    (
+        "[server]\nlisten = \"everywhere\"",
+        "dlo.toml, line 2: `server.listen` expected an address such as \"127.0.0.1:8404\", found \"everywhere\"",
+    ),
+    (
+        "[server]\nlisten = \"127.0.0.1:${NO_SUCH}\"",
+        "dlo.toml, line 2: `server.listen`: the environment variable NO_SUCH is not set; set it, or write ${NO_SUCH:-a default}",
+    ),
+    (
+        "[server]\ndata = \"a\"\ndatabase = \"postgres://b/c\"",
+        "dlo.toml, line 3: `server.database` and `server.data` exclude each other: keep one of the two",
+    ),
+    (
+        "[server.limits]\nconnections = 0",
+        "dlo.toml, line 2: `server.limits.connections` expected a whole number from 1 to 100000, found 0",
+    ),
+    (
+        "[server.limits]\ngrace = \"1 fortnight\"",
+        "dlo.toml, line 2: `server.limits.grace` expected a span of time from 1s to 10m, such as \"30s\" or \"7d\", found \"1 fortnight\"",
+    ),
+    (
+        "[server.limits]\nbody = \"much\"",
+        "dlo.toml, line 2: `server.limits.body` expected a size from 1kb to 1gb, such as \"16mb\", found \"much\"",
+    ),
+    (
+        "[server]\nlimits = 3",
+        "dlo.toml, line 2: `server.limits` is a section; write `[server.limits]` and its settings below",
+    ),
+    (
+        "[sources]\nname = \"orders\"",
+        "dlo.toml, line 1: `sources` is a list; write `[[sources]]` before each of its entries",
+    ),
+    (
+        "[[sources]]\nqueue = \"orders\"",
+        "dlo.toml, line 1: `sources[1].name` is missing; give the source the name that people call it by",
+    ),
+    (
+        "[[sources]]\nname = \"a\"\n[[sources]]\nname = \"a\"",
+        "dlo.toml, line 4: `sources[2].name` \"a\" is taken by another source; names are unique",
+    ),
+    (
+        "[brokers.shop]\nkind = \"memory\"\n[[sources]]\nname = \"a\"\nbroker = \"shpo\"",
+        "dlo.toml, line 5: `sources[1].broker` \"shpo\" is not under [brokers]; did you mean \"shop\"?",
+    ),
+    (
+        "[brokers.shop]\nkind = \"kafka\"\nbootstrap = \"localhost:9092\"",
+        "dlo.toml, line 2: `brokers.shop.kind` \"kafka\" is not in this build yet, only memory is; until then send letters to POST /api/v1/letters",
+    ),
+    (
+        "[brokers.shop]\nkind = \"pigeon\"",
+        "dlo.toml, line 2: `brokers.shop.kind` expected one of kafka, rabbitmq, sqs, nats, redis, amqp1, stomp, pubsub, sql, http, memory, found \"pigeon\"",
+    ),
+    (
+        "[brokers.shop]\nkind = \"memory\"\npartitons = 3",
+        "dlo.toml, line 3: `brokers.shop.partitons` is not a setting; did you mean `partitions`?",
+    ),
+    (
+        "[[rules.classify]]\nwhen = { clas = \"KeyError\" }\nverdict = \"retry\"",
+        "dlo.toml, line 2: `rules.classify[1].clas` is not a setting; did you mean `class`?",
+    ),
+    (
+        "[[rules.classify]]\nwhen = { class = \"KeyError\" }\n\nverdict = \"retyr\"",
+        "dlo.toml, line 4: `rules.classify[1]`: unknown verdict `retyr`, expected one of retry, dead_letter, discard",
+    ),
+    (
+        "[log]\nformat = \"xml\"",
+        "dlo.toml, line 2: `log.format` expected one of auto, text, json, found \"xml\"",
+    ),
+    (
+        "[[consumers]]\nsource = \"orders\"",
+        "dlo.toml, line 1: `consumers` is not in this build yet: there is no `dlo consume`; take the section out",
+    ),
+];
+
+#[test]
+fn a_typo_gives_directions() {
+    for (text, words) in TYPOS {
+        assert_eq!(parse(text).map(|_| ()).unwrap_err(), *words, "in:\n{text}");
+    }
+}
+
+#[test]
+fn everything_that_is_wrong_is_told_at_once_in_the_order_of_lines() {
+    let text = "[log]\nformat = \"xml\"\n[server]\ndaat = \"x\"\nlisten = 1";
+    let lines: Vec<String> =
+        parse(text).unwrap_err().lines().map(|line| line.split(':').next().unwrap().to_string()).collect();
+    assert_eq!(lines, ["dlo.toml, line 2", "dlo.toml, line 4", "dlo.toml, line 5"]);
+}
+
+#[test]
+fn what_is_no_toml_is_refused_with_its_line() {
+    let words = parse("[server]\nlisten = \n").unwrap_err();
+    assert!(words.starts_with("dlo.toml, line 2: this is not TOML: "), "{words}");
+}
+
+#[test]
+fn a_file_that_is_not_there_is_named() {
+    let words = Config::load(Some(std::path::Path::new("no-such.toml"))).unwrap_err().to_string();
+    assert!(words.starts_with("no-such.toml: cannot be read: "), "{words}");
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_text_makes_reading_panic(text in "(\\PC|\n){0,200}") {
+        let _ = parse(&text);
+    }
+
+    #[test]
+    fn no_value_under_a_known_key_makes_reading_panic(
+        key in proptest::sample::select(vec![
+            "server", "server.listen", "server.limits", "server.limits.body", "server.token", "brokers", "brokers.x",
+            "brokers.x.kind", "sources", "sources.name", "rules.classify", "rules.owners", "redact", "log.level", "consumers",
+        ]),
+        value in proptest::sample::select(vec![
+            "1", "-1", "\"\"", "\"${\"", "\"${X:-}\"", "[]", "[[]]", "{}", "[{}]", "[{name=1}]", "{kind=\"memory\"}", "1979-05-27",
+            "[{when={},verdict=\"retry\"}]", "[{when={class=[]},verdict=\"retry\"}]", "nan", "true", "\"9999999999999999999999d\"",
+        ]),
+    ) {
+        let _ = parse(&format!("{key} = {value}"));
+    }
+}

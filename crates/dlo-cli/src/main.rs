@@ -1,1 +1,27 @@
-fn main() {}
+//! `dlo`, the front door of Dead Letter Office: parse, run, exit code.
+
+mod args;
+mod client;
+mod commands;
+mod config;
+mod demo;
+mod exit;
+mod logs;
+mod output;
+mod wire;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    match commands::run(args::Args::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            if !failure.is_silent() {
+                output::say(format!("error: {failure}"));
+            }
+            ExitCode::from(failure.exit as u8)
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Every command and flag of `dlo`, as types. The help that people read is written here and nowhere else.
+//!
+//! clap refuses what it does not know with the near name and exit code 2; below this door nobody sees a raw argument.
+
+mod client;
+mod local;
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+
+pub(crate) use client::{
+    AuditArgs, AuditCommand, BackupArgs, ClientArgs, DecideArgs, ExportArgs, GroupListArgs, GroupsArgs,
+    GroupsCommand, ImportArgs, LettersArgs, LettersCommand, ListArgs, PayloadArgs, RestoreArgs,
+};
+pub(crate) use local::{
+    CapacityArgs, CapacityCommand, CheckArgs, DemoArgs, EstimateArgs, ExportCommand, ExportRoot, LogFormat,
+    PrometheusArgs, RulesArgs, RulesCommand, RulesTestArgs, ServeArgs,
+};
+
+/// Dead Letter Office: where messages that could not be processed are kept safe, understood, fixed and sent on.
+#[derive(Debug, Parser)]
+#[command(
+    name = "dlo",
+    version,
+    propagate_version = true,
+    max_term_width = 100,
+    arg_required_else_help = true,
+    after_help = "\
+Start here:
+  dlo demo                              a five-minute tour, nothing to install
+  dlo serve                             run the office on this machine
+  dlo letters list status:open          what is waiting for a decision
+
+Exit codes: 0 ok, 1 failed, 2 usage, 3 not found, 4 refused by a guard, 5 server unreachable"
+)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+
+    /// The config file; without it ./dlo.toml is read if it is there
+    #[arg(long, global = true, value_name = "FILE", env = "DLO_CONFIG", help_heading = "Config")]
+    pub(crate) config: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run the office
+    Serve(ServeArgs),
+    /// Take the five-minute tour: a small shop, a bad tax rule, and what becomes of its orders
+    Demo(DemoArgs),
+    /// Say what works and what is missing: config, store, port, server, brokers
+    Check(CheckArgs),
+    /// List, read, decide on, export and import letters
+    Letters(LettersArgs),
+    /// List causes: letters with the same failure form one group
+    Groups(GroupsArgs),
+    /// Read the audit log, and prove that no letter is missing
+    Audit(AuditArgs),
+    /// Try rules on history before they are used
+    Rules(RulesArgs),
+    /// Copy the whole office to a file while it runs
+    Backup(BackupArgs),
+    /// Replace the whole office by a backup
+    Restore(RestoreArgs),
+    /// Work out the storage and partitions that dead letters need
+    Capacity(CapacityArgs),
+    /// Write files for other systems
+    Export(ExportRoot),
+    /// Print completions for a shell
+    #[command(after_help = "\
+Examples:
+  dlo completions bash > /etc/bash_completion.d/dlo
+  dlo completions zsh > \"${fpath[1]}/_dlo\"")]
+    Completions {
+        /// The shell
+        #[arg(value_enum)]
+        shell: clap_complete::Shell,
+    },
+    /// Write the man pages
+    #[command(after_help = "\
+Examples:
+  dlo man | man -l -                    read the first page
+  dlo man --to /usr/local/share/man/man1    write all pages")]
+    Man {
+        /// A directory for one page per command; without it the first page goes to stdout
+        #[arg(long, value_name = "DIR")]
+        to: Option<PathBuf>,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        super::Args::command().debug_assert();
+    }
+}

@@ -1,0 +1,175 @@
+//! What can be checked on this machine without an office: the door, the store, the port, the brokers.
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+use dlo_core::time::Clock;
+use dlo_core::units::ByteSize;
+
+use super::Finding;
+use crate::commands::serve;
+use crate::config::{Config, Storage, without_password};
+use crate::wire;
+
+/// Free bytes below which the store may soon have no room.
+const LITTLE: u64 = 1_000_000_000;
+
+/// Whether the office may listen where it should.
+pub(super) fn door(config: &Config) -> Finding {
+    let listen = config.server.listen;
+    match serve::refuse_open_door(config) {
+        Err(failure) => Finding::missing("door", failure.words),
+        Ok(()) if config.server.token.is_some() => {
+            Finding::fine("door", format!("listens on {listen}, a token is demanded"))
+        }
+        Ok(()) => Finding::fine("door", format!("listens on {listen}, this machine only, no token")),
+    }
+}
+
+pub(super) fn storage(config: &Config) -> Vec<Finding> {
+    match &config.server.storage {
+        Storage::Embedded(directory) => {
+            let mut findings = vec![embedded(config, directory)];
+            findings.extend(free_space(directory));
+            findings
+        }
+        Storage::Postgres(url) => {
+            let shown = without_password(url.reveal());
+            vec![match opened(config) {
+                Ok(()) => Finding::fine("store", format!("{shown} answers and can write")),
+                Err(words) => Finding::missing("store", format!("{shown}: {words}")),
+            }]
+        }
+    }
+}
+
+fn embedded(config: &Config, directory: &Path) -> Finding {
+    let shown = directory.display();
+    if !directory.exists() {
+        let parent = existing(directory);
+        return match can_write(&parent) {
+            Ok(()) => Finding::fine("store", format!("{shown} is not there yet; `dlo serve` creates it")),
+            Err(cause) => Finding::missing(
+                "store",
+                format!(
+                    "{shown} cannot be created in {}: {cause}\nname another place by `server.data`",
+                    parent.display()
+                ),
+            ),
+        };
+    }
+    if let Err(cause) = can_write(directory) {
+        return Finding::missing(
+            "store",
+            format!("{shown} is not writable: {cause}\nmend its owner or its mode"),
+        );
+    }
+    match opened(config) {
+        Ok(()) => Finding::fine("store", format!("{shown} opens and can write")),
+        Err(words) if words.contains("in use by another dlo process") => {
+            Finding::fine("store", format!("{shown} is in use by a running office"))
+        }
+        Err(words) => Finding::missing("store", format!("{shown}: {words}")),
+    }
+}
+
+/// Opens the store, asks it, closes it.
+fn opened(config: &Config) -> Result<(), String> {
+    let runtime = runtime()?;
+    runtime.block_on(async {
+        let store = wire::store(&config.server.storage, &config.server.limits).await.map_err(|f| f.words)?;
+        store.ping().await.map_err(|cause| cause.to_string())?;
+        store.close().await.map_err(|cause| cause.to_string())
+    })
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime, String> {
+    tokio::runtime::Runtime::new().map_err(|cause| cause.to_string())
+}
+
+/// The nearest directory above that exists.
+fn existing(path: &Path) -> PathBuf {
+    let above = path.ancestors().skip(1).find(|above| above.as_os_str().is_empty() || above.exists());
+    above.filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_path_buf()
+}
+
+fn can_write(directory: &Path) -> std::io::Result<()> {
+    let probe = directory.join(format!(".dlo-check-{}", std::process::id()));
+    std::fs::File::create_new(&probe)?;
+    std::fs::remove_file(&probe)
+}
+
+/// Asks `df`, which every Unix has; without an answer nothing is said.
+fn free_space(directory: &Path) -> Option<Finding> {
+    let place = if directory.exists() { directory.to_path_buf() } else { existing(directory) };
+    let answer = Command::new("df").arg("-Pk").arg(&place).output().ok()?;
+    let free = free_bytes(&String::from_utf8_lossy(&answer.stdout))?;
+    let words = format!("{} free for {}", ByteSize(free).rounded(), directory.display());
+    Some(if free < LITTLE {
+        Finding::weak("disk", format!("{words}\nmake room, or move `server.data`"))
+    } else {
+        Finding::fine("disk", words)
+    })
+}
+
+fn free_bytes(answer: &str) -> Option<u64> {
+    let kilobytes: u64 = answer.lines().nth(1)?.split_whitespace().nth(3)?.parse().ok()?;
+    Some(kilobytes.saturating_mul(1024))
+}
+
+pub(super) fn port(config: &Config, office_answers: bool) -> Finding {
+    let listen = config.server.listen;
+    match TcpListener::bind(listen) {
+        Ok(_) => Finding::fine("port", format!("{listen} is free")),
+        Err(cause) if cause.kind() == std::io::ErrorKind::AddrInUse && office_answers => {
+            Finding::fine("port", format!("{listen} is in use, and an office answers"))
+        }
+        Err(cause) => {
+            Finding::missing("port", format!("{listen}: {cause}\nchoose another by `server.listen`"))
+        }
+    }
+}
+
+/// Each source with its broker.
+pub(super) fn sources(config: &Config) -> Vec<Finding> {
+    let runtime = match runtime() {
+        Ok(runtime) => runtime,
+        Err(cause) => return vec![Finding::missing("source", cause)],
+    };
+    let clock: Arc<dyn Clock> = Arc::new(wire::SystemClock);
+    let mut findings = Vec::new();
+    for source in &config.sources {
+        let name = &source.name;
+        findings.push(match runtime.block_on(wire::dead_letters(config, source, &clock)) {
+            Ok(Some(_)) => {
+                let dlq = source.dlq.as_deref().unwrap_or_default();
+                Finding::fine("source", format!("{name}: its dead letters are captured from {dlq}"))
+            }
+            Ok(None) => {
+                Finding::fine("source", format!("{name}: its letters are sent to POST /api/v1/letters"))
+            }
+            Err(failure) => Finding::missing("source", format!("{name}: {failure}")),
+        });
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_answer_of_df_is_read() {
+        let answer = "Filesystem 1024-blocks Used Available Capacity Mounted on\n/dev/sda1 100 40 60 40% /\n";
+        assert_eq!(free_bytes(answer), Some(60 * 1024));
+        assert_eq!(free_bytes("df: no such file"), None);
+    }
+
+    #[test]
+    fn the_nearest_directory_that_exists_is_found() {
+        assert_eq!(existing(Path::new("no-such-dir/below")), Path::new("."));
+        assert_eq!(existing(Path::new("/no-such-dir/below")), Path::new("/"));
+    }
+}

@@ -1,0 +1,150 @@
+//! `dlo serve`: the office, from its config to its last request.
+
+use std::path::Path;
+
+use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::args::{LogFormat, ServeArgs};
+use crate::config::{self, Config, LogStyle, Secret, Storage, without_password};
+use crate::exit::{Exit, Failure, Outcome};
+use crate::output::{Out, Tone, say};
+use crate::{logs, wire};
+
+pub(super) fn run(args: ServeArgs, config: Option<&Path>) -> Outcome {
+    let config = overlaid(Config::load(config)?, args)?;
+    refuse_open_door(&config)?;
+    refuse_false_promises(&config)?;
+    logs::init(&config.log)?;
+    let runtime = tokio::runtime::Runtime::new()
+        .map_err(|cause| Failure::failed(format!("the runtime could not start: {cause}")))?;
+    runtime.block_on(serve(&config))
+}
+
+/// The file with the flags laid over it.
+fn overlaid(mut config: Config, args: ServeArgs) -> Outcome<Config> {
+    if let Some(text) = args.listen {
+        config.server.listen = config::address(&text).ok_or_else(|| {
+            Failure::usage(format!("--listen expected an address such as 127.0.0.1:8404, found `{text}`"))
+        })?;
+    }
+    if let Some(data) = args.data {
+        config.server.storage = Storage::Embedded(data);
+    } else if let Some(url) = args.database {
+        if !config::is_postgres(&url) {
+            return Err(Failure::usage(
+                "--database expected an address such as postgres://user:password@host/name",
+            ));
+        }
+        config.server.storage = Storage::Postgres(Secret::new(url));
+    }
+    if let Some(token) = args.token.filter(|token| !token.is_empty()) {
+        dlo_server::Token::new(token.as_str()).map_err(|weak| Failure::usage(format!("--token: {weak}")))?;
+        config.server.token = Some(Secret::new(token));
+    }
+    if let Some(format) = args.log_format {
+        config.log.style = match format {
+            LogFormat::Auto => LogStyle::Auto,
+            LogFormat::Text => LogStyle::Text,
+            LogFormat::Json => LogStyle::Json,
+        };
+    }
+    if let Some(filter) = args.log_level {
+        logs::check_filter(&filter).map_err(|what| Failure::usage(format!("--log-level {what}")))?;
+        config.log.filter = filter;
+    }
+    Ok(config)
+}
+
+/// Beyond this machine everybody could read and discard letters, so a token is demanded first.
+pub(super) fn refuse_open_door(config: &Config) -> Outcome {
+    let listen = config.server.listen;
+    if listen.ip().is_loopback() || config.server.token.is_some() {
+        return Ok(());
+    }
+    Err(Failure::new(
+        Exit::Refused,
+        format!(
+            "{listen} is reachable from other machines, and no token is set\n  set one by DLO_TOKEN=\"$(openssl rand -hex 32)\", or by `token_file` under [server],\n  or listen on this machine only: --listen 127.0.0.1:{}",
+            listen.port()
+        ),
+    ))
+}
+
+/// An office that shows what it was told to hide is worse than one that does not start.
+pub(super) fn refuse_false_promises(config: &Config) -> Outcome {
+    if !config.rules.redacts {
+        return Ok(());
+    }
+    let words = "`[redact]` asks for masking, which this build does not do yet; take the section out to start without it";
+    Err(Failure::new(Exit::Refused, words))
+}
+
+async fn serve(config: &Config) -> Outcome {
+    let listen = config.server.listen;
+    let listener = TcpListener::bind(listen).await.map_err(|cause| cannot_listen(listen, &cause))?;
+    let store = wire::store(&config.server.storage, &config.server.limits).await?;
+    let server = wire::server(config, store).await?.admission_log(Box::new(std::io::stderr()));
+    welcome(config, &listener)?;
+    let (mut terminate, mut interrupt) =
+        (listen_for(SignalKind::terminate())?, listen_for(SignalKind::interrupt())?);
+    let stopping = async {
+        either(&mut terminate, &mut interrupt).await;
+        say("stopping: finishing what is in flight; a second signal stops at once");
+        tokio::spawn(async move {
+            either(&mut terminate, &mut interrupt).await;
+            // Nothing that was answered is lost by this: it was durable before it was answered.
+            std::process::exit(Exit::Failed as i32);
+        });
+    };
+    server.run(listener, stopping).await.map_err(|cause| Failure::failed(cause.to_string()))
+}
+
+fn cannot_listen(listen: std::net::SocketAddr, cause: &std::io::Error) -> Failure {
+    match cause.kind() {
+        std::io::ErrorKind::AddrInUse => Failure::failed(format!(
+            "{listen} is in use by another process; stop it, or listen elsewhere: --listen 127.0.0.1:{}",
+            listen.port().wrapping_add(1).max(1024)
+        )),
+        _ => Failure::failed(format!("cannot listen on {listen}: {cause}")),
+    }
+}
+
+fn listen_for(kind: SignalKind) -> Outcome<Signal> {
+    signal(kind).map_err(|cause| Failure::failed(format!("signals cannot be received: {cause}")))
+}
+
+async fn either(terminate: &mut Signal, interrupt: &mut Signal) {
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+}
+
+/// Where it listens, where it keeps letters, and what to do next.
+fn welcome(config: &Config, listener: &TcpListener) -> Outcome {
+    let out = Out::new(false);
+    let address = format!("http://{}", listener.local_addr()?);
+    let data = match &config.server.storage {
+        Storage::Embedded(directory) => format!("{} (embedded)", directory.display()),
+        Storage::Postgres(url) => without_password(url.reveal()),
+    };
+    let file =
+        config.file.as_ref().map_or("none, everything is default".into(), |file| file.display().to_string());
+    let token = if config.server.token.is_some() { "demanded" } else { "none, this machine only" };
+    out.line(out.paint(concat!("Dead Letter Office ", env!("CARGO_PKG_VERSION")), Tone::Strong))?;
+    for (name, value) in
+        [("listening", &address), ("data", &data), ("config", &file), ("token", &token.to_string())]
+    {
+        out.line(format!("  {name:<10} {value}"))?;
+    }
+    let header = if config.server.token.is_some() { " -H \"authorization: Bearer $DLO_TOKEN\"" } else { "" };
+    out.line("")?;
+    out.line("A first letter, and where to see it:")?;
+    out.line(format!(
+        "  curl{header} {address}/api/v1/letters --json '{{\"source\":\"orders\",\"payload\":{{\"order\":1}},\"error_class\":\"KeyError\"}}'"
+    ))?;
+    let server =
+        if address == "http://127.0.0.1:8404" { String::new() } else { format!(" --server {address}") };
+    out.line(format!("  dlo letters list{server}"))
+}

@@ -1,0 +1,106 @@
+//! The composition root: config → store, brokers, server. The only place that sees all of them at once.
+
+use std::sync::Arc;
+
+use dlo_core::broker::Source as Queue;
+use dlo_core::time::{Clock, Timestamp};
+use dlo_server::{HttpLimits, Server, ServerConfig, Token};
+use dlo_store::sqlite::SqliteStore;
+use dlo_store::{DynStore, StoreError, StoreLimits};
+
+use crate::config::{Config, Limits, Source, Storage};
+use crate::exit::{Exit, Failure, Outcome};
+
+/// The consumer group under which the office reads dead-letter queues.
+const GROUP: &str = "dlo-office";
+
+/// This machine's clock.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> Timestamp {
+        crate::commands::now()
+    }
+}
+
+/// Opens the store that the config names.
+pub(crate) async fn store(storage: &Storage, limits: &Limits) -> Outcome<DynStore> {
+    let limits = StoreLimits {
+        groups_per_source: limits.groups_per_source,
+        waiting_bytes: limits.waiting,
+        ..StoreLimits::default()
+    };
+    match storage {
+        Storage::Embedded(directory) => {
+            let directory = directory.clone();
+            // Migrations and recovery block: they have a thread of their own.
+            let opened = tokio::task::spawn_blocking(move || SqliteStore::open(&directory, limits)).await;
+            let opened =
+                opened.map_err(|cause| Failure::failed(format!("the store could not be opened: {cause}")))?;
+            Ok(opened.map_err(refused)?)
+        }
+        Storage::Postgres(_) => {
+            Err(Failure::failed("PostgreSQL is not in this build yet; use `server.data`"))
+        }
+    }
+}
+
+/// A store that does not open, with the exit code that fits.
+fn refused(error: StoreError) -> Failure {
+    let exit = match &error {
+        StoreError::InUse { .. } | StoreError::Newer { .. } => Exit::Refused,
+        StoreError::Unavailable(_) => Exit::Unreachable,
+        _ => Exit::Failed,
+    };
+    Failure::new(exit, error.to_string())
+}
+
+/// The server that the config describes, put together and not yet running.
+pub(crate) async fn server(config: &Config, store: DynStore) -> Outcome<Server> {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let mut server = Server::new(server_config(config)?, store, Arc::clone(&clock));
+    for source in &config.sources {
+        if let Some(queue) = dead_letters(config, source, &clock).await? {
+            server = server.capture(source.name.clone(), queue);
+        }
+    }
+    Ok(server)
+}
+
+fn server_config(config: &Config) -> Outcome<ServerConfig> {
+    let token = config.server.token.as_ref().map(|token| Token::new(token.reveal())).transpose();
+    let limits = &config.server.limits;
+    Ok(ServerConfig {
+        token: token.map_err(|weak| Failure::usage(format!("`server.token`: {weak}")))?,
+        hosts: config.server.hosts.clone(),
+        limits: HttpLimits {
+            connections: limits.connections,
+            requests: limits.requests,
+            json_body: limits.body,
+            items: limits.items,
+            grace: limits.grace,
+            ..HttpLimits::default()
+        },
+        scratch: match &config.server.storage {
+            Storage::Embedded(directory) => Some(directory.clone()),
+            Storage::Postgres(_) => None,
+        },
+        owners: config.rules.owners.clone(),
+    })
+}
+
+/// The dead-letter queue of a source, if it has one that is captured.
+pub(crate) async fn dead_letters(
+    config: &Config,
+    source: &Source,
+    clock: &Arc<dyn Clock>,
+) -> Outcome<Option<Box<dyn Queue>>> {
+    let (Some(name), Some(dlq)) = (&source.broker, &source.dlq) else { return Ok(None) };
+    let named = config.brokers.iter().find(|broker| broker.name == *name);
+    let Some(settings) = named.and_then(|broker| broker.settings.as_ref()) else { return Ok(None) };
+    let fail =
+        |cause| Failure::failed(format!("`{dlq}` of source `{}` cannot be captured: {cause}", source.name));
+    let broker = dlo_brokers::connect(settings, Arc::clone(clock)).await.map_err(fail)?;
+    broker.source(dlq, GROUP).await.map(Some).map_err(fail)
+}

@@ -1,0 +1,22 @@
+//! The `dlo` command from outside: real processes, real files, real sockets.
+//!
+//! The modules are marked as test code, so that clippy lets their helpers unwrap.
+
+#[cfg(test)]
+mod check;
+#[cfg(test)]
+mod client;
+#[cfg(test)]
+mod exit_codes;
+#[cfg(test)]
+mod help;
+#[cfg(test)]
+mod import;
+#[cfg(test)]
+mod kill;
+#[cfg(test)]
+mod office;
+#[cfg(test)]
+mod prometheus;
+#[cfg(test)]
+mod serve;

@@ -91,6 +91,11 @@ impl Step {
         };
         Ok(to)
     }
+
+    /// Whether the step is the record of a send, which counts as a replay.
+    pub const fn is_send(self) -> bool {
+        matches!(self, Self::Send | Self::FoundSent)
+    }
 }
 
 /// A letter on its way in: complete, bounded, not yet stored.

@@ -31,9 +31,9 @@ fn step_one(
 ) -> Result<Stepped, StoreError> {
     let Some((place, group, from)) = find(db, id)? else { return Ok(Stepped::Missing) };
     let Ok(to) = step.apply(from) else { return Ok(Stepped::Illegal { from }) };
-    db.prepare_cached("UPDATE letters SET status = ?2 WHERE place = ?1")
+    db.prepare_cached("UPDATE letters SET status = ?2, replays = replays + ?3 WHERE place = ?1")
         .map_err(read_error)?
-        .execute(params![place.0, to.number()])
+        .execute(params![place.0, to.number(), step.is_send()])
         .map_err(read_error)?;
     staged.count(group, from, -1);
     staged.count(group, to, 1);

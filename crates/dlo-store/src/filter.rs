@@ -5,10 +5,12 @@
 
 use dlo_core::group::Group;
 use dlo_core::letter::{Letter, Status};
-use dlo_core::query::{Matcher, Query, Term};
+use dlo_core::query::{Matcher, Op, Query, Term};
+use dlo_core::time::Timestamp;
 use dlo_core::words;
 
 use crate::block::Cold;
+use crate::place::{Place, Range};
 use crate::prepare::{has_token, header_field};
 
 /// A query ready to be answered.
@@ -84,6 +86,21 @@ impl<'q> Filter<'q> {
             })
         };
         Status::ALL.iter().copied().filter(legal).collect()
+    }
+
+    /// The places that the query's times leave, before `high`.
+    pub(crate) fn range(&self, high: Place) -> Range {
+        let mut range = Range { low: Place::from(Timestamp::EPOCH), high };
+        for term in self.terms.iter().filter(|term| !term.negated) {
+            let Matcher::Failed(compare) = &term.matcher else { continue };
+            if matches!(compare.op, Op::Gt | Op::Ge | Op::Eq) {
+                range.low = range.low.max(Place::from(compare.value));
+            }
+            if matches!(compare.op, Op::Lt | Op::Le | Op::Eq) {
+                range.high = range.high.min(Place::behind(compare.value));
+            }
+        }
+        range
     }
 
     /// Whether letters of this group can match. An overflow group holds many causes, so only its source speaks for it.

@@ -36,6 +36,16 @@ impl Place {
         Self(self.0.saturating_add(1))
     }
 
+    /// The first place of the millisecond of `time`.
+    pub(crate) fn from(time: Timestamp) -> Self {
+        Self::new(time, 0)
+    }
+
+    /// The first place behind the millisecond of `time`.
+    pub(crate) fn behind(time: Timestamp) -> Self {
+        Self(Self::new(time, RUNNING_MASK).0.saturating_add(1))
+    }
+
     /// The millisecond it stands for.
     pub(crate) fn time(self) -> Timestamp {
         Timestamp::from_millis(self.0 >> RUNNING_BITS)
@@ -53,6 +63,13 @@ impl Place {
             _ => Err(StoreError::BadCursor),
         }
     }
+}
+
+/// A stretch of time as places: from `low` on, before `high`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Range {
+    pub(crate) low: Place,
+    pub(crate) high: Place,
 }
 
 #[cfg(test)]

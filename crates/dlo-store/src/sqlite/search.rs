@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 
 use dlo_core::letter::Status;
-use dlo_core::query::{Matcher, Op, Query};
+use dlo_core::query::Query;
 use rusqlite::Connection;
 
 use super::catalog::{Catalog, GroupRow};
@@ -17,7 +17,7 @@ use super::streams::{Merged, Stream};
 use super::writer::Shared;
 use crate::block::Block;
 use crate::filter::Filter;
-use crate::place::Place;
+use crate::place::{Place, Range};
 use crate::{LetterPage, Page, StoreError};
 
 /// Candidates looked at for one page before it is handed out as far as it got.
@@ -26,13 +26,6 @@ const WORK: usize = 20_000;
 const PAIR_COST: u64 = 4;
 /// How far word hits are counted to choose the rarest.
 const HITS: usize = 1_000;
-
-/// The part of time that a query is about, as places: from `low` on, before `high`.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Range {
-    pub(super) low: Place,
-    pub(super) high: Place,
-}
 
 pub(super) fn page(
     db: &Connection,
@@ -104,7 +97,9 @@ struct Pairs {
 
 impl<'q> Search<'q> {
     fn new(query: &'q Query, high: Place) -> Self {
-        Self { filter: Filter::new(query), range: range(query, high), blocks: HashMap::new() }
+        let filter = Filter::new(query);
+        let range = filter.range(high);
+        Self { filter, range, blocks: HashMap::new() }
     }
 
     /// The exact count, where it is kept: groups and statuses are all the query asks for.
@@ -277,23 +272,3 @@ impl<'q> Search<'q> {
 
 /// Makes the streams of letters that have all of some tokens.
 type StreamsOf<'a> = dyn Fn(&[String]) -> Result<Vec<Stream>, StoreError> + 'a;
-
-/// The places that a query's times leave, before `high`.
-fn range(query: &Query, high: Place) -> Range {
-    let mut range = Range { low: Place::new(dlo_core::time::Timestamp::EPOCH, 0), high };
-    for term in query.terms.iter().filter(|term| !term.negated) {
-        if let Matcher::Failed(compare) = &term.matcher {
-            let from = Place::new(compare.value, 0);
-            let to = Place::new(compare.value.plus(std::time::Duration::from_millis(1)), 0);
-            match compare.op {
-                Op::Gt | Op::Ge => range.low = range.low.max(from),
-                Op::Lt | Op::Le => range.high = range.high.min(to),
-                Op::Eq => {
-                    range.low = range.low.max(from);
-                    range.high = range.high.min(to);
-                }
-            }
-        }
-    }
-    range
-}

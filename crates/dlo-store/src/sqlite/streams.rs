@@ -10,10 +10,10 @@ use rusqlite::Connection;
 use rusqlite::types::Value;
 
 use super::catalog::GroupRow;
-use super::search::Range;
+
 use super::{index, read_error};
 use crate::StoreError;
-use crate::place::Place;
+use crate::place::{Place, Range};
 
 /// Places fetched at once: the first chunk is small, since most pages need little of most streams.
 const FIRST_CHUNK: usize = 16;

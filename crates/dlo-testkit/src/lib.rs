@@ -5,9 +5,11 @@
 //! | [`conformance`] | what every broker adapter must do, by declared capability |
 //! | [`clock`] | clocks that tests own |
 //! | [`faults`] | wrappers that fail when the test says so |
+//! | [`harness`] | real servers, started for the tests and gone with them |
 
 #![expect(clippy::expect_used, clippy::panic, reason = "in tests, to stop is how a failure is told")]
 
 pub mod clock;
 pub mod conformance;
 pub mod faults;
+pub mod harness;

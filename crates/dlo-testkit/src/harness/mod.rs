@@ -1,0 +1,98 @@
+//! Real servers for tests: each on a free port, in a temporary directory, gone when the tests are gone.
+//!
+//! Every harness keeps the same rules. It takes a running server from an environment variable if there is one, else it
+//! starts its own. Ready means a real round trip, never an open port. A server that cannot be had is a failure
+//! with directions, not a skipped test. A server ends with the process that started it, however that one ends:
+//! [`Supervised`] sees to it.
+
+use std::net::TcpListener;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+pub mod postgres;
+
+/// A port that nobody listens on at this moment.
+pub(crate) fn free_port() -> u16 {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("binding a free port");
+    listener.local_addr().expect("the address of a bound port").port()
+}
+
+/// A temporary directory in which a server that runs as another user may write.
+pub(crate) fn scratch(what: &str) -> TempDir {
+    let directory =
+        tempfile::Builder::new().prefix(&format!("dlo-{what}-")).tempdir().expect("a temporary directory");
+    let open = std::fs::Permissions::from_mode(0o777);
+    std::fs::set_permissions(directory.path(), open).expect("opening the temporary directory");
+    directory
+}
+
+/// Whether this process is root: some servers refuse to run so.
+pub(crate) fn is_root() -> bool {
+    std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)
+}
+
+/// Tries `attempt` until it succeeds; panics with its last answer after `patience`.
+pub(crate) async fn until_ready<T>(
+    what: &str,
+    patience: Duration,
+    mut attempt: impl AsyncFnMut() -> Result<T, String>,
+) -> T {
+    let start = Instant::now();
+    loop {
+        match attempt().await {
+            Ok(answer) => return answer,
+            Err(why) if start.elapsed() > patience => panic!("{what} was not ready in {patience:?}: {why}"),
+            Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+        }
+    }
+}
+
+/// A server that is stopped when this value, or the whole process, is gone.
+///
+/// A shell stands between: it starts the server and waits for the end of its own input, which the operating system
+/// closes even if the tests are killed. Then it ends the server by its pid and removes its directory.
+#[derive(Debug)]
+pub(crate) struct Supervised {
+    shell: Child,
+    /// Closed to end the server.
+    leash: Option<ChildStdin>,
+}
+
+const SUPERVISOR: &str = r#"
+signal=$1; directory=$2; shift 2
+"$@" </dev/null & server=$!
+read -r _
+kill -s "$signal" "$server"
+wait "$server"
+rm -rf "$directory"
+"#;
+
+impl Supervised {
+    /// Starts `command`; `signal` ends it, and `directory` is removed afterwards.
+    pub(crate) fn start(command: &[String], signal: &str, directory: TempDir, log: PathBuf) -> Self {
+        let out = std::fs::File::create(log).expect("a file for the server's log");
+        let errors = out.try_clone().expect("a second handle of the log");
+        let mut shell = Command::new("sh")
+            .args(["-c", SUPERVISOR, "supervisor", signal])
+            .arg(directory.keep())
+            .args(command)
+            .stdin(Stdio::piped())
+            .stdout(out)
+            .stderr(errors)
+            .spawn()
+            .expect("starting a shell");
+        let leash = shell.stdin.take();
+        Self { shell, leash }
+    }
+}
+
+impl Drop for Supervised {
+    fn drop(&mut self) {
+        self.leash.take();
+        let _ = self.shell.wait();
+    }
+}

@@ -28,6 +28,7 @@ mod error;
 mod filter;
 mod model;
 mod place;
+pub mod postgres;
 mod prepare;
 pub mod sqlite;
 

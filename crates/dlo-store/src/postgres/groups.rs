@@ -1,0 +1,203 @@
+//! Groups and numbers: what is kept at write time, summed over its shards.
+
+use std::collections::BTreeMap;
+
+use deadpool_postgres::Transaction;
+use dlo_core::group::{Group, StatusCounts};
+use dlo_core::id::GroupId;
+use dlo_core::letter::Status;
+use dlo_core::time::Timestamp;
+use tokio_postgres::Row;
+use uuid::Uuid;
+
+use super::rows::{self, GROUP, GroupRow};
+use super::text::{escape, escape_option};
+use super::{index, read_error};
+use crate::{CauseCount, Cursor, GroupFilter, GroupPage, Page, SourceStats, Stats, StoreError};
+
+/// First and last seen of each group.
+const SEEN: &str = "(SELECT group_id, min(first_seen) AS first_seen, max(last_seen) AS last_seen
+    FROM seen GROUP BY group_id) s ON s.group_id = g.id";
+
+pub(super) async fn page(
+    db: &Transaction<'_>,
+    filter: &GroupFilter,
+    page: &Page,
+) -> Result<GroupPage, StoreError> {
+    let before = page.cursor.as_ref().map(from_cursor).transpose()?;
+    let (last_seen, uid) = before.unwrap_or((i64::MAX, Uuid::max()));
+    let (any_owner, owner) = match &filter.owner {
+        None => (true, None),
+        Some(owner) => (false, escape_option(owner)),
+    };
+    let sql = format!(
+        "SELECT {GROUP}, s.first_seen, s.last_seen FROM groups g JOIN {SEEN}
+           JOIN (SELECT group_id FROM counts WHERE $1::smallint IS NULL OR status = $1
+                  GROUP BY group_id HAVING sum(n) > 0) c ON c.group_id = g.id
+          WHERE ($2::text IS NULL OR g.source = $2) AND ($3::text IS NULL OR g.event_type = $3)
+            AND ($4::text IS NULL OR g.error_class = $4) AND ($5::text IS NULL OR g.consumer = $5)
+            AND ($6 OR g.owner IS NOT DISTINCT FROM $7) AND (s.last_seen, g.uid) < ($8, $9)
+          ORDER BY s.last_seen DESC, g.uid DESC LIMIT $10"
+    );
+    let found = db
+        .query(
+            &sql,
+            &[
+                &filter.holding.map(|status| i16::from(status.number())),
+                &escape_option(&filter.source),
+                &escape_option(&filter.event_type),
+                &escape_option(&filter.error_class),
+                &escape_option(&filter.consumer),
+                &any_owner,
+                &owner,
+                &last_seen,
+                &uid,
+                &(page.limit as i64 + 1),
+            ],
+        )
+        .await
+        .map_err(read_error)?;
+    let more = found.len() > page.limit;
+    let groups = with_counts(db, &found[..found.len().min(page.limit)]).await?;
+    let next = groups
+        .last()
+        .filter(|_| more)
+        .map(|(_, last)| Cursor(format!("{}.{}", last.last_seen.as_micros(), last.id)));
+    Ok(GroupPage { groups: groups.into_iter().map(|(_, group)| group).collect(), next })
+}
+
+fn from_cursor(cursor: &Cursor) -> Result<(i64, Uuid), StoreError> {
+    let (micros, id) = cursor.0.split_once('.').ok_or(StoreError::BadCursor)?;
+    let micros = micros.parse().map_err(|_| StoreError::BadCursor)?;
+    Ok((micros, Uuid::try_parse(id).map_err(|_| StoreError::BadCursor)?))
+}
+
+pub(super) async fn one(db: &Transaction<'_>, id: GroupId) -> Result<Group, StoreError> {
+    let sql = format!(
+        "SELECT {GROUP}, (SELECT min(first_seen) FROM seen WHERE group_id = g.id),
+                (SELECT max(last_seen) FROM seen WHERE group_id = g.id) FROM groups g WHERE g.uid = $1"
+    );
+    let found = db.query(&sql, &[&id.0]).await.map_err(read_error)?;
+    let group = with_counts(db, &found).await?.pop();
+    group.map(|(_, group)| group).ok_or(StoreError::NoGroup(id))
+}
+
+/// Every group, whole. Bounded by the cap of groups per source.
+pub(super) async fn all(db: &Transaction<'_>) -> Result<BTreeMap<GroupRow, Group>, StoreError> {
+    let sql = format!("SELECT {GROUP}, s.first_seen, s.last_seen FROM groups g JOIN {SEEN}");
+    let found = db.query(&sql, &[]).await.map_err(read_error)?;
+    Ok(with_counts(db, &found).await?.into_iter().collect())
+}
+
+/// Groups read with first and last seen behind their columns, and their counts.
+async fn with_counts(db: &Transaction<'_>, found: &[Row]) -> Result<Vec<(GroupRow, Group)>, StoreError> {
+    let ids: Vec<GroupRow> = found.iter().map(|row| row.get(0)).collect();
+    let statuses: Vec<i16> = Status::ALL.iter().map(|status| status.number().into()).collect();
+    let mut counts: BTreeMap<GroupRow, StatusCounts> = BTreeMap::new();
+    for (group, status, n) in pairs(db, &ids, &statuses).await? {
+        counts.entry(group).or_default().set(status, n);
+    }
+    let mut groups = Vec::with_capacity(found.len());
+    for row in found {
+        let (id, mut group) = rows::group(row)?;
+        group.first_seen = Timestamp::from_micros(row.get(12));
+        group.last_seen = Timestamp::from_micros(row.get(13));
+        group.counts = counts.remove(&id).unwrap_or_default();
+        groups.push((id, group));
+    }
+    Ok(groups)
+}
+
+/// The counts of these groups in these statuses, without those that have none.
+pub(super) async fn pairs(
+    db: &Transaction<'_>,
+    groups: &[GroupRow],
+    statuses: &[i16],
+) -> Result<Vec<(GroupRow, Status, u64)>, StoreError> {
+    let sql =
+        "SELECT group_id, status, sum(n)::bigint FROM counts WHERE group_id = ANY($1) AND status = ANY($2)
+                GROUP BY group_id, status HAVING sum(n) <> 0";
+    let statement = db.prepare_cached(sql).await.map_err(read_error)?;
+    let found = db.query(&statement, &[&groups, &statuses]).await.map_err(read_error)?;
+    found
+        .iter()
+        .map(|row| Ok((row.get(0), rows::status(row.get(1))?, rows::number(row.get(2), "counts.n")?)))
+        .collect()
+}
+
+pub(super) async fn causes(
+    db: &Transaction<'_>,
+    source: Option<&str>,
+) -> Result<Vec<CauseCount>, StoreError> {
+    let sql = "SELECT g.event_type, g.error_class, c.status, sum(c.n)::bigint
+                 FROM counts c JOIN groups g ON g.id = c.group_id WHERE $1::text IS NULL OR g.source = $1
+                GROUP BY g.event_type, g.error_class, c.status HAVING sum(c.n) > 0";
+    let found = db.query(sql, &[&source.map(escape)]).await.map_err(read_error)?;
+    let mut causes: BTreeMap<(Option<String>, Option<String>), StatusCounts> = BTreeMap::new();
+    for row in &found {
+        let counts = causes.entry((rows::maybe_text(row, 0), rows::maybe_text(row, 1))).or_default();
+        counts.set(rows::status(row.get(2))?, rows::number(row.get(3), "counts.n")?);
+    }
+    let cause = |((event_type, error_class), counts)| CauseCount { event_type, error_class, counts };
+    Ok(causes.into_iter().map(cause).collect())
+}
+
+pub(super) async fn stats(db: &Transaction<'_>) -> Result<Stats, StoreError> {
+    let mut sources = sources(db).await?;
+    let sql = "SELECT g.source, c.status, sum(c.n)::bigint,
+                      coalesce(sum(c.n) FILTER (WHERE g.owner IS NULL), 0)::bigint
+                 FROM counts c JOIN groups g ON g.id = c.group_id GROUP BY g.source, c.status";
+    let mut letters = StatusCounts::default();
+    let mut unowned = 0;
+    for row in db.query(sql, &[]).await.map_err(read_error)? {
+        let (status, n) = (rows::status(row.get(1))?, rows::number(row.get(2), "counts.n")?);
+        letters.add(status, n);
+        if status == Status::Open {
+            unowned += rows::number::<u64>(row.get(3), "counts.n")?;
+        }
+        if let Some(source) = sources.get_mut(&rows::text(&row, 0)) {
+            source.counts.add(status, n);
+        }
+    }
+    let unindexed = index::waiting(db).await?;
+    let groups = sources.values().map(|source| source.groups).sum();
+    Ok(Stats { letters, groups, unowned, unindexed, sources: sources.into_values().collect() })
+}
+
+/// Each source with what it captured, its groups and its oldest open letter; counts follow.
+async fn sources(db: &Transaction<'_>) -> Result<BTreeMap<String, SourceStats>, StoreError> {
+    let sql = "
+        SELECT s.name, sum(s.captured)::bigint, sum(s.deaths)::bigint, max(s.last_captured),
+               (SELECT count(*) FROM groups g WHERE g.source = s.name),
+               (SELECT min(l.failed_at) FROM groups g
+                 CROSS JOIN LATERAL (SELECT failed_at FROM letters WHERE group_id = g.id AND status = $1
+                                      ORDER BY place LIMIT 1) l
+                 WHERE g.source = s.name)
+          FROM sources s GROUP BY s.name";
+    let mut sources = BTreeMap::new();
+    for row in db.query(sql, &[&i16::from(Status::Open.number())]).await.map_err(read_error)? {
+        let source = SourceStats {
+            source: rows::text(&row, 0),
+            captured: rows::number(row.get(1), "sources.captured")?,
+            deaths: rows::number(row.get(2), "sources.deaths")?,
+            counts: StatusCounts::default(),
+            groups: rows::number(row.get(4), "groups")?,
+            oldest_open: row.get::<_, Option<i64>>(5).map(Timestamp::from_micros),
+            last_captured: row.get::<_, Option<i64>>(3).map(Timestamp::from_micros),
+        };
+        sources.insert(source.source.clone(), source);
+    }
+    Ok(sources)
+}
+
+/// Writes owners that were decided outside; returns how many changed.
+pub(super) async fn set_owners(
+    db: &Transaction<'_>,
+    owners: &[(GroupRow, Option<String>)],
+) -> Result<u64, StoreError> {
+    let ids: Vec<GroupRow> = owners.iter().map(|(id, _)| *id).collect();
+    let names: Vec<_> = owners.iter().map(|(_, owner)| escape_option(owner)).collect();
+    let sql = "UPDATE groups g SET owner = t.owner FROM UNNEST($1::bigint[], $2::text[]) AS t (id, owner)
+                WHERE g.id = t.id AND g.owner IS DISTINCT FROM t.owner";
+    db.execute(sql, &[&ids, &names]).await.map_err(read_error)
+}

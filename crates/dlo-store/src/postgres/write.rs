@@ -1,0 +1,250 @@
+//! One insert, inside a transaction: recognise, group, place, write, count.
+//!
+//! Locks are taken in one order by everybody (letters that come back, dedupe keys, sources with new groups, counts), each
+//! kind in the order of its keys, so that overlapping batches wait for each other and never in a circle. Each
+//! table is written by one statement for the whole batch.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use deadpool_postgres::Transaction;
+use dlo_core::id::{GroupId, LetterId};
+use dlo_core::letter::{NewLetter, Status, Step};
+use dlo_core::time::Timestamp;
+use uuid::Uuid;
+
+use super::grouping::{self, Grouping};
+use super::letters::{self, Row};
+use super::tally::Tally;
+use super::text::escape;
+use super::{again, audit, read_error};
+use crate::place::Place;
+use crate::prepare::Prepared;
+use crate::{Checkpoint, Event, Inserted, StoreError};
+
+/// Bytes of blocks in one statement: what the driver and the server hold at once.
+const BLOCK_BYTES: usize = 8 * 1024 * 1024;
+
+/// Writes one prepared batch.
+pub(super) async fn insert(
+    db: &Transaction<'_>,
+    batch: &Prepared,
+    now: Timestamp,
+    groups_per_source: usize,
+) -> Result<Vec<Inserted>, StoreError> {
+    let results = recognise(db, &batch.letters, now).await?;
+    let fresh: Vec<usize> =
+        (0..results.len()).filter(|at| !matches!(results[*at], Inserted::Duplicate(_))).collect();
+    if !fresh.is_empty() {
+        write(db, batch, &results, &fresh, now, groups_per_source).await?;
+    }
+    write_checkpoints(db, &batch.checkpoints).await?;
+    Ok(results)
+}
+
+/// What each letter is: new, known, or one more death of a letter that is here.
+async fn recognise(
+    db: &Transaction<'_>,
+    letters: &[NewLetter],
+    now: Timestamp,
+) -> Result<Vec<Inserted>, StoreError> {
+    let here = lock_formers(db, letters).await?;
+    let mut results: Vec<Inserted> = letters
+        .iter()
+        .map(|letter| match letter.replay_of {
+            Some(former) if here.contains(&former) => Inserted::DiedAgain(former),
+            _ => Inserted::Stored(LetterId::new(now, rand::random())),
+        })
+        .collect();
+    // The first of a batch with a key stands for the others; in the order of the keys.
+    let mut firsts: BTreeMap<&[u8], usize> = BTreeMap::new();
+    for (at, letter) in letters.iter().enumerate() {
+        if let Some(key) = &letter.dedupe {
+            firsts.entry(&key.0).or_insert(at);
+        }
+    }
+    let known = remember(db, &firsts, &results).await?;
+    for (at, letter) in letters.iter().enumerate() {
+        let Some(key) = letter.dedupe.as_ref().map(|key| &key.0[..]) else { continue };
+        if let Some(id) = known.get(key) {
+            results[at] = Inserted::Duplicate(*id);
+        } else if firsts.get(key) != Some(&at) {
+            let first = firsts.get(key).map_or(at, |first| *first);
+            results[at] = Inserted::Duplicate(results[first].id());
+        }
+    }
+    Ok(results)
+}
+
+/// The letters that others say they are, as far as they are here; they stay locked.
+async fn lock_formers(db: &Transaction<'_>, letters: &[NewLetter]) -> Result<HashSet<LetterId>, StoreError> {
+    let named: BTreeSet<Uuid> = letters.iter().filter_map(|letter| letter.replay_of).map(|id| id.0).collect();
+    if named.is_empty() {
+        return Ok(HashSet::new());
+    }
+    let named: Vec<Uuid> = named.into_iter().collect();
+    let sql = "SELECT id FROM letters WHERE id = ANY($1) ORDER BY id FOR UPDATE";
+    let rows = db.query(sql, &[&named]).await.map_err(read_error)?;
+    Ok(rows.iter().map(|row| LetterId(row.get(0))).collect())
+}
+
+/// Writes dedupe keys; returns those that were here already, with their letters.
+async fn remember<'k>(
+    db: &Transaction<'_>,
+    firsts: &BTreeMap<&'k [u8], usize>,
+    results: &[Inserted],
+) -> Result<HashMap<&'k [u8], LetterId>, StoreError> {
+    if firsts.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let keys: Vec<&[u8]> = firsts.keys().copied().collect();
+    let ids: Vec<Uuid> = firsts.values().map(|at| results[*at].id().0).collect();
+    let sql = "INSERT INTO origins SELECT * FROM UNNEST($1::bytea[], $2::uuid[])
+               ON CONFLICT (key) DO NOTHING RETURNING key";
+    let statement = db.prepare_cached(sql).await.map_err(read_error)?;
+    let rows = db.query(&statement, &[&keys, &ids]).await.map_err(read_error)?;
+    let written: HashSet<Vec<u8>> = rows.iter().map(|row| row.get(0)).collect();
+    let known: Vec<&[u8]> = keys.into_iter().filter(|key| !written.contains(*key)).collect();
+    if known.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let sql = "SELECT key, letter FROM origins WHERE key = ANY($1)";
+    let statement = db.prepare_cached(sql).await.map_err(read_error)?;
+    let rows = db.query(&statement, &[&known]).await.map_err(read_error)?;
+    let letters: HashMap<Vec<u8>, LetterId> =
+        rows.iter().map(|row| (row.get(0), LetterId(row.get(1)))).collect();
+    Ok(known.into_iter().filter_map(|key| letters.get(key).map(|id| (key, *id))).collect())
+}
+
+/// Writes what is not a duplicate.
+async fn write(
+    db: &Transaction<'_>,
+    batch: &Prepared,
+    results: &[Inserted],
+    fresh: &[usize],
+    now: Timestamp,
+    groups_per_source: usize,
+) -> Result<(), StoreError> {
+    let groups = grouping::resolve(db, fresh.iter().map(|at| &batch.letters[*at]), groups_per_source).await?;
+    let blocks: BTreeSet<usize> = fresh.iter().map(|at| batch.slots[*at].0).collect();
+    let (running, block_ids) = numbers(db, fresh.len(), blocks.len()).await?;
+    let block_ids: HashMap<usize, i64> = blocks.into_iter().zip(block_ids).collect();
+    let mut rows = Vec::with_capacity(fresh.len());
+    for (at, running) in fresh.iter().zip(running) {
+        rows.push(row_of(batch, *at, results[*at], running, &groups, &block_ids)?);
+    }
+    write_blocks(db, batch, &block_ids).await?;
+    let (back, mut new): (Vec<Row<'_>>, Vec<Row<'_>>) = rows.into_iter().partition(|row| row.again);
+    letters::insert(db, &mut new, now).await?;
+    let mut tally = Tally::default();
+    let mut log = Vec::new();
+    for row in &new {
+        tally.count(row.group.row, row.letter.status, 1);
+        tally.see(row.group.row, row.letter.failed_at);
+        let arrived = tally.arrived(&row.letter.source);
+        arrived.captured += 1;
+        arrived.deaths += 1;
+    }
+    for (source, count) in captured(&new) {
+        log.push(audit::Row::captured(now, source, count));
+    }
+    for row in new.iter().filter(|row| row.letter.status == Status::Discarded) {
+        log.push(audit::Row::of_letter(now, Event::Step(Step::Discard), row.id, row.letter));
+    }
+    for row in &back {
+        again::die_again(db, &mut tally, row, now).await?;
+        log.push(audit::Row::of_letter(now, Event::DiedAgain, row.id, row.letter));
+    }
+    audit::append(db, &log).await?;
+    tally.write(db, now).await
+}
+
+fn row_of<'b>(
+    batch: &'b Prepared,
+    at: usize,
+    result: Inserted,
+    running: i64,
+    groups: &HashMap<GroupId, Grouping>,
+    blocks: &HashMap<usize, i64>,
+) -> Result<Row<'b>, StoreError> {
+    let letter = &batch.letters[at];
+    let (block, slot) = batch.slots[at];
+    let lost = || StoreError::Refused("a letter without its group or block".into());
+    Ok(Row {
+        letter,
+        id: result.id(),
+        again: matches!(result, Inserted::DiedAgain(_)),
+        place: Place::new(letter.failed_at, running),
+        group: *groups.get(&letter.fingerprint.group).ok_or_else(lost)?,
+        block: *blocks.get(&block).ok_or_else(lost)?,
+        slot: slot as i32,
+        size: batch.sizes[at] as i64,
+        tokens: &batch.tokens[at],
+    })
+}
+
+fn captured<'r>(rows: &'r [Row<'_>]) -> BTreeMap<&'r str, u64> {
+    let mut captured = BTreeMap::new();
+    for row in rows {
+        *captured.entry(row.letter.source.as_str()).or_default() += 1;
+    }
+    captured
+}
+
+/// Running numbers for places, and ids for blocks.
+async fn numbers(
+    db: &Transaction<'_>,
+    letters: usize,
+    blocks: usize,
+) -> Result<(Vec<i64>, Vec<i64>), StoreError> {
+    let sql = "SELECT ARRAY(SELECT nextval('running') FROM generate_series(1, $1)),
+                      ARRAY(SELECT nextval('block_ids') FROM generate_series(1, $2))";
+    let statement = db.prepare_cached(sql).await.map_err(read_error)?;
+    let row = db.query_one(&statement, &[&(letters as i32), &(blocks as i32)]).await.map_err(read_error)?;
+    Ok((row.get(0), row.get(1)))
+}
+
+/// Writes the blocks of which at least one letter is new.
+async fn write_blocks(
+    db: &Transaction<'_>,
+    batch: &Prepared,
+    ids: &HashMap<usize, i64>,
+) -> Result<(), StoreError> {
+    let sql = "INSERT INTO blocks SELECT * FROM UNNEST($1::bigint[], $2::bytea[])";
+    let statement = db.prepare_cached(sql).await.map_err(read_error)?;
+    let (mut held, mut data, mut bytes) = (Vec::new(), Vec::new(), 0);
+    for (at, packed) in batch.blocks.iter().enumerate() {
+        let Some(id) = ids.get(&at) else { continue };
+        if bytes > 0 && bytes + packed.data.len() > BLOCK_BYTES {
+            db.execute(&statement, &[&held, &data]).await.map_err(read_error)?;
+            (held, data, bytes) = (Vec::new(), Vec::new(), 0);
+        }
+        held.push(*id);
+        data.push(&packed.data[..]);
+        bytes += packed.data.len();
+    }
+    db.execute(&statement, &[&held, &data]).await.map_err(read_error)?;
+    Ok(())
+}
+
+async fn write_checkpoints(db: &Transaction<'_>, checkpoints: &[Checkpoint]) -> Result<(), StoreError> {
+    if checkpoints.is_empty() {
+        return Ok(());
+    }
+    // One of a kind, in the order of the keys: a statement may change a row once.
+    let mut furthest: BTreeMap<(&str, &str, i32), i64> = BTreeMap::new();
+    for at in checkpoints {
+        let next = furthest.entry((&at.source, &at.incarnation, at.partition)).or_insert(at.next);
+        *next = (*next).max(at.next);
+    }
+    let sources: Vec<_> = furthest.keys().map(|(source, _, _)| escape(source)).collect();
+    let incarnations: Vec<_> = furthest.keys().map(|(_, incarnation, _)| escape(incarnation)).collect();
+    let partitions: Vec<i32> = furthest.keys().map(|(_, _, partition)| *partition).collect();
+    let next: Vec<i64> = furthest.values().copied().collect();
+    let sql =
+        "INSERT INTO checkpoints SELECT * FROM UNNEST($1::text[], $2::text[], $3::integer[], $4::bigint[])
+               ON CONFLICT (source, incarnation, partition)
+               DO UPDATE SET next = greatest(checkpoints.next, excluded.next)";
+    let statement = db.prepare_cached(sql).await.map_err(read_error)?;
+    db.execute(&statement, &[&sources, &incarnations, &partitions, &next]).await.map_err(read_error)?;
+    Ok(())
+}

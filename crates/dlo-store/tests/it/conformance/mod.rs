@@ -1,0 +1,144 @@
+//! The promises of `Store`, as plain functions over any engine. `conformance!` runs each of them as a test.
+//!
+//! A function that is not in the list below is dead code, and the compiler says so.
+
+use async_trait::async_trait;
+use dlo_store::{DynStore, StoreError, StoreLimits};
+
+pub(crate) mod bytes;
+pub(crate) mod deaths;
+pub(crate) mod groups;
+pub(crate) mod insert;
+pub(crate) mod leases;
+pub(crate) mod numbers;
+pub(crate) mod pages;
+pub(crate) mod record;
+pub(crate) mod search;
+pub(crate) mod steps;
+
+/// A place where one store lives: a directory, a database. Empty at first; what is stored stays while it lives.
+#[async_trait]
+pub(crate) trait Home: Send + Sync {
+    async fn open_with(&self, limits: StoreLimits) -> Result<DynStore, StoreError>;
+
+    async fn open(&self) -> DynStore {
+        self.open_with(StoreLimits::default()).await.expect("opening the store")
+    }
+}
+
+/// Writes one `#[tokio::test]` for each promise; `$home` is an async function that makes a fresh [`Home`].
+macro_rules! conformance {
+    ($home:path) => {
+        $crate::conformance::run! { $home;
+            insert {
+                a_batch_answers_for_each_letter_in_the_order_given
+                the_same_death_twice_is_one_letter
+                the_same_death_twice_in_one_batch_is_one_letter
+                letters_without_coordinates_are_never_merged
+                two_consumer_groups_failing_on_one_record_are_two_letters
+                checkpoints_move_with_their_letters
+                checkpoints_move_without_letters_too
+                checkpoints_are_kept_per_source_incarnation_and_partition
+                what_the_runtime_discarded_is_stored_as_discarded
+                inserts_from_many_tasks_at_once_are_exact
+                a_batch_is_taken_whole_or_refused_as_overloaded
+                an_empty_batch_changes_nothing
+            }
+            deaths {
+                a_letter_that_dies_again_gets_one_more_death_and_is_open
+                a_letter_that_dies_again_keeps_what_it_was
+                a_closed_letter_that_dies_again_stays_closed
+                the_same_second_death_twice_is_one_death
+                two_more_deaths_in_one_batch_are_two
+                a_letter_that_is_not_here_is_stored_as_a_new_one
+                counts_follow_a_letter_that_dies_again_of_another_cause
+                a_letter_that_died_again_is_found_by_its_latest_words_only
+                a_letter_that_dies_again_is_listed_at_its_latest_failure
+            }
+            bytes {
+                every_field_comes_back_as_it_was
+                payload_key_and_headers_come_back_byte_for_byte
+                an_absent_key_is_not_an_empty_one
+                letters_of_one_batch_keep_their_own_payloads
+                a_large_payload_comes_back
+                text_with_a_nul_character_comes_back
+                times_beyond_the_calendar_come_back
+            }
+            groups {
+                letters_with_one_cause_form_one_group
+                a_group_is_told_apart_by_each_of_its_words
+                past_the_cap_new_causes_go_to_one_group_that_says_so
+                letters_past_the_cap_keep_their_own_words
+                the_cap_holds_for_many_tasks_at_once
+                groups_are_listed_last_seen_first_page_by_page
+                groups_are_filtered_by_each_field
+                a_group_that_is_not_here_is_said_to_be_missing
+                owners_are_assigned_anew
+            }
+            numbers {
+                an_empty_office_has_nothing_and_says_so
+                counts_follow_inserts_duplicates_and_steps
+                stats_speak_for_each_source
+                the_oldest_open_letter_is_known_after_steps
+                unowned_letters_are_counted_while_open
+                causes_are_counted_by_type_class_and_status
+                matches_are_counted_up_to_a_bound
+                verification_counts_what_is_there
+            }
+            steps {
+                every_step_from_every_status_obeys_the_table
+                what_is_illegal_or_missing_does_not_stop_the_others
+                a_letter_named_twice_takes_the_step_once
+                too_many_letters_in_one_call_are_refused
+                one_of_many_claims_wins
+                a_send_counts_as_a_replay
+            }
+            record {
+                a_timeline_begins_with_the_capture_and_is_oldest_first
+                a_step_is_in_timeline_and_audit_with_its_deed
+                a_captured_batch_is_one_audit_row_per_source
+                a_reading_of_a_payload_is_audited_if_a_reader_is_named
+                a_reading_of_nothing_is_not_audited
+                notes_are_in_the_audit_log
+                the_audit_log_is_paged_newest_first
+                a_reopened_store_has_everything
+            }
+            pages {
+                letters_come_newest_failure_first
+                every_letter_is_shown_once_while_others_arrive
+                letters_of_one_millisecond_are_all_shown
+                a_page_holds_as_many_as_asked
+                a_foreign_cursor_is_refused
+            }
+            search {
+                every_matcher_finds_what_it_names_before_and_after_indexing
+                every_matcher_leaves_out_what_it_names_when_negated
+                terms_are_joined_by_and
+                words_are_found_as_phrases_in_error_text_and_payload
+                a_phrase_without_words_is_found_nowhere
+                a_group_that_is_not_here_has_no_letters
+            }
+            leases {
+                a_lease_is_held_by_one_until_it_runs_out
+                keeping_a_lease_does_not_change_its_fence
+                a_lease_given_back_can_be_taken_at_once
+                one_of_many_gets_the_lease
+                giving_back_what_one_does_not_hold_changes_nothing
+            }
+        }
+    };
+}
+
+macro_rules! run {
+    ($home:path; $( $file:ident { $( $promise:ident )+ } )+) => {
+        $( mod $file { $(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $promise() {
+                let home = $home().await;
+                $crate::conformance::$file::$promise(&home).await;
+            }
+        )+ } )+
+    };
+}
+
+pub(crate) use {conformance, run};

@@ -1,0 +1,81 @@
+//! The embedded store: the suite, and what is its own (one process, its file, its schema).
+
+use async_trait::async_trait;
+use dlo_store::sqlite::SqliteStore;
+use dlo_store::{DynStore, StoreError, StoreLimits};
+use rusqlite::Connection;
+use tempfile::TempDir;
+
+use crate::conformance::Home;
+use crate::letters::{insert, letter};
+use crate::property::random_stories_agree_with_the_model;
+
+struct Directory(TempDir);
+
+#[async_trait]
+impl Home for Directory {
+    async fn open_with(&self, limits: StoreLimits) -> Result<DynStore, StoreError> {
+        Ok(SqliteStore::open(self.0.path(), limits)?)
+    }
+}
+
+async fn fresh() -> Directory {
+    Directory(tempfile::tempdir().expect("a temporary directory"))
+}
+
+impl Directory {
+    /// The database itself, past the store. Only while no store is open.
+    fn raw(&self) -> Connection {
+        Connection::open(self.0.path().join("office.db")).expect("opening the file")
+    }
+}
+
+mod suite {
+    crate::conformance::conformance!(crate::sqlite::fresh);
+}
+
+#[test]
+fn random_stories_agree_with_the_model_here() {
+    random_stories_agree_with_the_model(48, fresh);
+}
+
+#[tokio::test]
+async fn a_second_opening_is_refused_with_directions() {
+    let home = fresh().await;
+    let store = home.open().await;
+    let refusal = home.open_with(StoreLimits::default()).await.unwrap_err();
+    assert!(matches!(refusal, StoreError::InUse { .. }), "{refusal}");
+    assert!(refusal.to_string().contains(&std::process::id().to_string()), "{refusal}");
+    drop(store);
+}
+
+#[tokio::test]
+async fn a_database_of_a_newer_version_is_refused_and_left_as_it_is() {
+    let home = fresh().await;
+    home.open().await.close().await.unwrap();
+    home.raw().pragma_update(None, "user_version", 1_000).unwrap();
+    let refusal = home.open_with(StoreLimits::default()).await.unwrap_err();
+    assert!(matches!(refusal, StoreError::Newer { found: 1_000, .. }), "{refusal}");
+    let version: i64 = home.raw().query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap();
+    assert_eq!(version, 1_000);
+}
+
+#[tokio::test]
+async fn verification_finds_what_was_tampered_with() {
+    for (sql, word) in [
+        ("UPDATE counts SET n = n + 1", "counted"),
+        ("UPDATE sources SET captured = captured + 1", "captured"),
+        ("DELETE FROM letters WHERE place = (SELECT min(place) FROM letters)", "captured"),
+        ("UPDATE letters SET status = 6 WHERE place = (SELECT min(place) FROM letters)", "group"),
+        ("DELETE FROM blocks", "blocks"),
+    ] {
+        let home = fresh().await;
+        let store = home.open().await;
+        insert(&store, (0..3).map(|n| letter(n, |_| {})).collect()).await;
+        store.close().await.unwrap();
+        drop(store);
+        assert!(home.raw().execute(sql, []).unwrap() > 0, "{sql}");
+        let problems = home.open().await.verify().await.unwrap().problems;
+        assert!(problems.iter().any(|problem| problem.contains(word)), "{sql}: {problems:?}");
+    }
+}

@@ -51,14 +51,15 @@ pub(super) async fn die_again(
 }
 
 async fn find(db: &Transaction<'_>, id: LetterId) -> Result<Former, StoreError> {
-    let sql = "SELECT place, group_id, status, deaths, msg_key, correlation_id, message_id, trace_id
+    let sql =
+        "SELECT place, group_id, status, deaths, msg_key, correlation_id, message_id, trace_id, event_version
                  FROM letters WHERE id = $1";
     let row = db.query_one(sql, &[&id.0]).await.map_err(read_error)?;
     let mut tokens = Vec::new();
     if let Some(key) = row.get::<_, Option<&[u8]>>(4) {
         tokens.push(words::exact("key", key));
     }
-    for (column, field) in [(5, "correlation"), (6, "message"), (7, "trace")] {
+    for (column, field) in [(5, "correlation"), (6, "message"), (7, "trace"), (8, "version")] {
         if let Some(value) = rows::maybe_text(&row, column) {
             tokens.push(words::exact(field, value.as_bytes()));
         }

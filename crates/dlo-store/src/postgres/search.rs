@@ -21,7 +21,7 @@ use crate::place::{Place, Range};
 use crate::{LetterPage, Page, StoreError};
 
 /// Candidates looked at for one page before it is handed out as far as it got.
-const WORK: usize = 50_000;
+const WORK: usize = 20_000;
 /// Candidates of one round: the first is as large as the page, each further one larger, up to this.
 const ROUND: i64 = 2_000;
 /// Groups with fewer letters than this are walked even if words are asked for.

@@ -75,8 +75,14 @@ impl Stream {
                JOIN letters l ON l.place = c.place JOIN groups g ON g.id = l.group_id ORDER BY l.place DESC",
             rows::LETTER
         );
-        let statement = db.prepare_cached(&sql).await.map_err(read_error)?;
-        let found = db.query(&statement, &parameters).await.map_err(read_error)?;
+        let found = match self {
+            // Planned anew each time: how rare a word is decides between its index and a walk.
+            Self::Words { .. } => db.query(&sql, &parameters).await.map_err(read_error)?,
+            Self::Everything | Self::Statuses(_) | Self::Pairs(..) => {
+                let statement = db.prepare_cached(&sql).await.map_err(read_error)?;
+                db.query(&statement, &parameters).await.map_err(read_error)?
+            }
+        };
         found.iter().map(rows::letter).collect()
     }
 }

@@ -145,7 +145,9 @@ fn stands_at(value: &Value, path: &[String], wanted: &str) -> bool {
         }
         (Value::Object(_), []) => false,
         (Value::String(text), []) => text == wanted,
-        (scalar, []) => scalar.to_string() == wanted,
+        (Value::Number(number), []) => number.to_string() == wanted,
+        (Value::Bool(truth), []) => truth.to_string() == wanted,
+        (Value::Null, []) => wanted == "null",
         (_, [_, ..]) => false,
     }
 }

@@ -168,6 +168,9 @@ pub(crate) async fn a_letter_that_died_again_is_found_by_its_latest_words_only(h
         };
         assert_eq!(found(words).await, [id], "{words}");
         assert_eq!(found("quince").await, []);
+        for matcher in [Matcher::Key("C-441".into()), Matcher::Version("2".into())] {
+            assert_eq!(find_all(&store, &query([matcher.clone()]), 10).await.len(), 1, "{matcher:?}");
+        }
         // The payload is still the first one, indexed or not.
         assert_eq!(found("O-1").await, [id], "{words}");
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use dlo_core::broker::Source as Queue;
 use dlo_core::time::{Clock, Timestamp};
-use dlo_server::{HttpLimits, Server, ServerConfig, Token};
+use dlo_server::{HttpLimits, Rules, Server, ServerConfig, Token};
 use dlo_store::sqlite::SqliteStore;
 use dlo_store::{DynStore, StoreError, StoreLimits};
 
@@ -60,12 +60,20 @@ fn refused(error: StoreError) -> Failure {
 pub(crate) async fn server(config: &Config, store: DynStore) -> Outcome<Server> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let mut server = Server::new(server_config(config)?, store, Arc::clone(&clock));
+    if let Some(redactor) = &config.rules.redactor {
+        server = server.redact(redactor.clone());
+    }
     for source in &config.sources {
         if let Some(queue) = dead_letters(config, source, &clock).await? {
             server = server.capture(source.name.clone(), queue);
         }
     }
     Ok(server)
+}
+
+/// The part of the config that an office takes up while it runs.
+pub(crate) fn rules(config: &Config) -> Rules {
+    Rules { owners: config.rules.owners.clone(), redactor: config.rules.redactor.clone() }
 }
 
 fn server_config(config: &Config) -> Outcome<ServerConfig> {

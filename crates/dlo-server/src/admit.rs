@@ -9,6 +9,7 @@ mod bounds;
 pub(crate) mod tests;
 
 use std::borrow::Cow;
+use std::sync::{PoisonError, RwLock};
 
 use dlo_core::attempt::History;
 use dlo_core::fingerprint::{Fingerprint, Parts};
@@ -125,12 +126,18 @@ pub(crate) enum Manner {
 /// The rules by which letters are taken in.
 #[derive(Debug)]
 pub(crate) struct Admission {
-    owners: Owners,
+    /// Changes when the config is read anew; a lock that is held for one look costs less than a letter's hash.
+    owners: RwLock<Owners>,
 }
 
 impl Admission {
     pub(crate) fn new(owners: Owners) -> Self {
-        Self { owners }
+        Self { owners: RwLock::new(owners) }
+    }
+
+    /// From now on these rules say who owns what.
+    pub(crate) fn set_owners(&self, owners: Owners) {
+        *self.owners.write().unwrap_or_else(PoisonError::into_inner) = owners;
     }
 
     /// Who owns a cause; `None` is counted and alerted.
@@ -142,7 +149,8 @@ impl Admission {
             consumer: parts.consumer,
             class: parts.error_class,
         };
-        self.owners.owner_of(&subject).map(str::to_string)
+        let owners = self.owners.read().unwrap_or_else(PoisonError::into_inner);
+        owners.owner_of(&subject).map(str::to_string)
     }
 
     /// A letter as the store takes it. `otherwise` is its dedupe key where its origin has no coordinates.

@@ -30,7 +30,7 @@ pub use admission_log::AdmissionLog;
 pub use api::routes;
 pub use capture::{CaptureState, CaptureStatus};
 pub use config::{HttpLimits, ServerConfig, Token};
-pub use server::{ServeError, Server};
+pub use server::{Rules, ServeError, Server};
 
 /// The description of the API, as served at `/api/v1/openapi.json`.
 pub const OPENAPI: &str = include_str!("api/openapi.json");

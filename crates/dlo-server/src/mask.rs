@@ -3,6 +3,7 @@
 //! The store keeps the original; a copy is masked on its way out. Without rules nothing is touched.
 
 use std::borrow::Cow;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use dlo_core::attempt::{AttemptRecord, History};
 use dlo_core::group::Group;
@@ -12,11 +13,20 @@ use dlo_store::StoredPayload;
 
 /// The rules, if there are any.
 #[derive(Debug, Default)]
-pub(crate) struct Mask(Option<Redactor>);
+pub(crate) struct Mask(RwLock<Option<Arc<Redactor>>>);
 
 impl Mask {
     pub(crate) fn new(rules: Redactor) -> Self {
-        Self(Some(rules))
+        Self(RwLock::new(Some(Arc::new(rules))))
+    }
+
+    /// From now on these rules say what is hidden.
+    pub(crate) fn set(&self, rules: Option<Redactor>) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = rules.map(Arc::new);
+    }
+
+    fn rules(&self) -> Option<Arc<Redactor>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub(crate) fn letters(&self, letters: &mut [Letter]) {
@@ -24,7 +34,7 @@ impl Mask {
     }
 
     fn letter(&self, letter: &mut Letter) {
-        let Some(rules) = &self.0 else { return };
+        let Some(rules) = &self.rules() else { return };
         text(rules, &mut letter.error_message);
         if let Some(key) = &mut letter.key
             && let Ok(shown) = std::str::from_utf8(key)
@@ -35,7 +45,7 @@ impl Mask {
     }
 
     pub(crate) fn detail(&self, detail: &mut LetterDetail) {
-        let Some(rules) = &self.0 else { return };
+        let Some(rules) = &self.rules() else { return };
         self.letter(&mut detail.letter);
         detail.headers = rules.headers(&detail.headers);
         detail.history = history(rules, &detail.history);
@@ -48,7 +58,7 @@ impl Mask {
     }
 
     pub(crate) fn payload(&self, payload: &mut StoredPayload) {
-        let Some(rules) = &self.0 else { return };
+        let Some(rules) = &self.rules() else { return };
         if let Cow::Owned(masked) = rules.payload(&payload.bytes) {
             payload.bytes = masked.into();
         }
@@ -56,7 +66,7 @@ impl Mask {
 
     /// A group is named by its error text.
     pub(crate) fn groups(&self, groups: &mut [Group]) {
-        let Some(rules) = &self.0 else { return };
+        let Some(rules) = &self.rules() else { return };
         groups.iter_mut().for_each(|group| text(rules, &mut group.template));
     }
 }

@@ -6,10 +6,12 @@ use std::sync::Arc;
 use dlo_core::broker::Source;
 use dlo_core::fingerprint::Parts;
 use dlo_core::group::Group;
+use dlo_core::owners::Owners;
 use dlo_core::redact::Redactor;
 use dlo_core::time::Clock;
 use dlo_store::{DynStore, StoreError};
 use tokio::net::TcpListener;
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -34,6 +36,14 @@ pub enum ServeError {
     Store(#[from] StoreError),
 }
 
+/// Rules that may change while the office runs.
+#[derive(Debug, Clone, Default)]
+pub struct Rules {
+    pub owners: Owners,
+    /// What is hidden; `None`: nothing.
+    pub redactor: Option<Redactor>,
+}
+
 /// The control plane, put together and not yet running.
 #[derive(Debug)]
 pub struct Server {
@@ -43,11 +53,20 @@ pub struct Server {
     log: AdmissionLog,
     mask: Mask,
     captures: Vec<(String, Box<dyn Source>)>,
+    changes: Option<mpsc::Receiver<Rules>>,
 }
 
 impl Server {
     pub fn new(config: ServerConfig, store: DynStore, clock: Arc<dyn Clock>) -> Self {
-        Self { config, store, clock, log: AdmissionLog::off(), mask: Mask::default(), captures: Vec::new() }
+        Self {
+            config,
+            store,
+            clock,
+            log: AdmissionLog::off(),
+            mask: Mask::default(),
+            captures: Vec::new(),
+            changes: None,
+        }
     }
 
     /// Writes one `message.dead_lettered` line for each stored letter to `sink`.
@@ -61,6 +80,14 @@ impl Server {
     #[must_use]
     pub fn redact(mut self, rules: Redactor) -> Self {
         self.mask = Mask::new(rules);
+        self
+    }
+
+    /// Takes up rules that come through here, without a pause: letters that arrive are owned and shown by them, and
+    /// the groups that are here get their owners anew.
+    #[must_use]
+    pub fn changes(mut self, rules: mpsc::Receiver<Rules>) -> Self {
+        self.changes = Some(rules);
         self
     }
 
@@ -89,6 +116,9 @@ impl Server {
         for (source, queue) in self.captures {
             captures.spawn(capture::run(office.clone(), source, queue, stop.clone()));
         }
+        if let Some(changes) = self.changes {
+            captures.spawn(take_up(office.clone(), changes, stop.clone()));
+        }
         captures.close();
         let serving =
             listen::serve(listener, api::router(office.clone()), &office.config.limits, stop.clone());
@@ -107,6 +137,18 @@ impl Server {
         office.log.flush();
         office.store.close().await?;
         Ok(())
+    }
+}
+
+/// Takes up new rules until the office stops.
+async fn take_up(office: Arc<Office>, mut changes: mpsc::Receiver<Rules>, stop: CancellationToken) {
+    while let Some(Some(rules)) = stop.run_until_cancelled(changes.recv()).await {
+        office.admission.set_owners(rules.owners);
+        office.mask.set(rules.redactor);
+        match office.assign_owners().await {
+            Ok(()) => tracing::info!("the rules were read anew"),
+            Err(error) => tracing::error!(%error, "new rules own new letters only; groups keep their owners"),
+        }
     }
 }
 

@@ -15,7 +15,8 @@ Examples:
   dlo serve --data /var/lib/dlo --log-format json
   DLO_TOKEN=… dlo serve --listen 0.0.0.0:8404     beyond this machine a token is demanded
 
-SIGTERM and SIGINT finish what is in flight and stop; a second one stops at once. SIGHUP reads the rules anew.")]
+SIGTERM and SIGINT finish what is in flight and stop; a second one stops at once. SIGHUP reads owners and
+redaction of the config anew.")]
 pub(crate) struct ServeArgs {
     /// Where to listen [default: 127.0.0.1:8404]
     #[arg(long, value_name = "ADDRESS")]

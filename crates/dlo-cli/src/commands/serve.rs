@@ -1,9 +1,10 @@
 //! `dlo serve`: the office, from its config to its last request.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc;
 
 use crate::args::{LogFormat, ServeArgs};
 use crate::config::{self, Config, LogStyle, Secret, Storage, without_password};
@@ -14,7 +15,6 @@ use crate::{logs, wire};
 pub(super) fn run(args: ServeArgs, config: Option<&Path>) -> Outcome {
     let config = overlaid(Config::load(config)?, args)?;
     refuse_open_door(&config)?;
-    refuse_false_promises(&config)?;
     logs::init(&config.log)?;
     let runtime = tokio::runtime::Runtime::new()
         .map_err(|cause| Failure::failed(format!("the runtime could not start: {cause}")))?;
@@ -71,20 +71,14 @@ pub(super) fn refuse_open_door(config: &Config) -> Outcome {
     ))
 }
 
-/// An office that shows what it was told to hide is worse than one that does not start.
-pub(super) fn refuse_false_promises(config: &Config) -> Outcome {
-    if !config.rules.redacts {
-        return Ok(());
-    }
-    let words = "`[redact]` asks for masking, which this build does not do yet; take the section out to start without it";
-    Err(Failure::new(Exit::Refused, words))
-}
-
 async fn serve(config: &Config) -> Outcome {
     let listen = config.server.listen;
     let listener = TcpListener::bind(listen).await.map_err(|cause| cannot_listen(listen, &cause))?;
     let store = wire::store(&config.server.storage, &config.server.limits).await?;
-    let server = wire::server(config, store).await?.admission_log(Box::new(std::io::stderr()));
+    let (changes, changed) = mpsc::channel(1);
+    let server =
+        wire::server(config, store).await?.admission_log(Box::new(std::io::stderr())).changes(changed);
+    tokio::spawn(reload(config.file.clone(), listen_for(SignalKind::hangup())?, changes));
     welcome(config, &listener)?;
     let (mut terminate, mut interrupt) =
         (listen_for(SignalKind::terminate())?, listen_for(SignalKind::interrupt())?);
@@ -98,6 +92,24 @@ async fn serve(config: &Config) -> Outcome {
         });
     };
     server.run(listener, stopping).await.map_err(|cause| Failure::failed(cause.to_string()))
+}
+
+/// On SIGHUP: reads the file anew and hands over the rules. A file that is wrong changes nothing.
+async fn reload(file: Option<PathBuf>, mut hangup: Signal, changes: mpsc::Sender<dlo_server::Rules>) {
+    while hangup.recv().await.is_some() {
+        match Config::load(file.as_deref()) {
+            Ok(config) => {
+                if changes.send(wire::rules(&config)).await.is_err() {
+                    return;
+                }
+            }
+            Err(problems) => {
+                for line in problems.to_string().lines() {
+                    tracing::error!("the config was not read anew: {line}");
+                }
+            }
+        }
+    }
 }
 
 fn cannot_listen(listen: std::net::SocketAddr, cause: &std::io::Error) -> Failure {

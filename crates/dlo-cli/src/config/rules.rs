@@ -18,8 +18,8 @@ pub(crate) struct Rules {
     /// As they are written, those of sources behind them.
     pub(crate) owners_written: Vec<OwnerRule>,
     pub(crate) owners: Owners,
-    /// Whether anything should be masked.
-    pub(crate) redacts: bool,
+    /// What is masked; `None`: nothing.
+    pub(crate) redactor: Option<Redactor>,
 }
 
 pub(super) fn read(root: &Section<'_>, sources: &[Source]) -> Rules {
@@ -35,7 +35,7 @@ pub(super) fn read(root: &Section<'_>, sources: &[Source]) -> Rules {
         section.note(format!("`rules.owners`: {bad}"));
         Owners::default()
     });
-    Rules { classify, owners_written: owners, owners: compiled, redacts: redacts(&root.section("redact")) }
+    Rules { classify, owners_written: owners, owners: compiled, redactor: redactor(&root.section("redact")) }
 }
 
 fn each<T: serde::de::DeserializeOwned + Clone>(
@@ -60,13 +60,13 @@ fn of_source(source: &Source) -> Option<OwnerRule> {
     Some(OwnerRule { when, owner })
 }
 
-/// Checks `[redact]`, and says whether it asks for anything. Who runs an office decides what to do about it.
-fn redacts(section: &Section<'_>) -> bool {
-    let Some(rules) = section.is_there().then(|| section.decode::<RedactRules>()).flatten() else {
-        return false;
-    };
-    if let Err(bad) = Redactor::compile(&rules) {
-        section.problem(bad.field, bad.problem);
+fn redactor(section: &Section<'_>) -> Option<Redactor> {
+    let rules = section.is_there().then(|| section.decode::<RedactRules>()).flatten()?;
+    match Redactor::compile(&rules) {
+        Ok(redactor) => Some(redactor),
+        Err(bad) => {
+            section.problem(bad.field, bad.problem);
+            None
+        }
     }
-    rules != RedactRules::default()
 }

@@ -181,6 +181,11 @@ const TYPOS: &[(&str, &str)] = &[
         "dlo.toml, line 4: `rules.classify[1]`: unknown verdict `retyr`, expected one of retry, dead_letter, discard",
     ),
     (
+        "[redact]\nfeilds = [\"card\"]",
+        "dlo.toml, line 2: `redact.feilds` is not a setting; did you mean `fields`?",
+    ),
+    ("[redact]\n\npatterns = [\"(\"]", "dlo.toml, line 3: `redact.patterns` "),
+    (
         "[log]\nformat = \"xml\"",
         "dlo.toml, line 2: `log.format` expected one of auto, text, json, found \"xml\"",
     ),

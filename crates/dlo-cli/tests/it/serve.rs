@@ -113,3 +113,29 @@ fn owners_of_the_config_own_the_letters() {
     let id = office.letter(&json!({"source": "orders", "payload": 1}));
     assert_eq!(office.dlo(&["letters", "show", &id, "--json"]).json()["owner"], "payments");
 }
+
+#[test]
+fn on_sighup_owners_and_redaction_are_read_anew_and_a_wrong_file_changes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("dlo.toml");
+    std::fs::write(&file, "[[sources]]\nname = \"orders\"\nowner = \"payments\"\n").unwrap();
+    let office = Office::at(&dir.path().join("data"), &["--config", file.to_str().unwrap()]);
+    let id = office.letter(&json!({"source": "orders", "payload": {"card": "4111"}}));
+    let owner = || office.dlo(&["letters", "show", &id, "--json"]).json()["owner"].clone();
+    assert_eq!(owner(), "payments");
+    let text = "[[sources]]\nname = \"orders\"\nowner = \"tax\"\n[redact]\nfields = [\"card\"]\n";
+    std::fs::write(&file, text).unwrap();
+    office.signal("-HUP");
+    let until = std::time::Instant::now() + Duration::from_secs(30);
+    while owner() != "tax" {
+        assert!(std::time::Instant::now() < until, "the rules were not taken up");
+    }
+    assert!(!office.dlo(&["letters", "payload", &id]).ok().contains("4111"));
+    std::fs::write(&file, "[[sources]]\nname = \"orders\"\nowenr = \"crm\"\n").unwrap();
+    office.signal("-HUP");
+    let next = office.letter(&json!({"source": "orders", "payload": 2}));
+    assert_eq!(office.dlo(&["letters", "show", &next, "--json"]).json()["owner"], "tax");
+    office.signal("-TERM");
+    let (status, log) = office.ended();
+    assert!(status.success() && log.contains("did you mean `owner`?"), "{log}");
+}

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use dlo_core::broker::Source as Queue;
 use dlo_core::time::{Clock, Timestamp};
 use dlo_server::{HttpLimits, Rules, Server, ServerConfig, Token};
+use dlo_store::postgres::PostgresStore;
 use dlo_store::sqlite::SqliteStore;
 use dlo_store::{DynStore, StoreError, StoreLimits};
 
@@ -40,9 +41,7 @@ pub(crate) async fn store(storage: &Storage, limits: &Limits) -> Outcome<DynStor
                 opened.map_err(|cause| Failure::failed(format!("the store could not be opened: {cause}")))?;
             Ok(opened.map_err(refused)?)
         }
-        Storage::Postgres(_) => {
-            Err(Failure::failed("PostgreSQL is not in this build yet; use `server.data`"))
-        }
+        Storage::Postgres(url) => Ok(PostgresStore::connect(url.reveal(), limits).await.map_err(refused)?),
     }
 }
 

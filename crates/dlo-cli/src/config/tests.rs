@@ -184,7 +184,10 @@ const TYPOS: &[(&str, &str)] = &[
         "[redact]\nfeilds = [\"card\"]",
         "dlo.toml, line 2: `redact.feilds` is not a setting; did you mean `fields`?",
     ),
-    ("[redact]\n\npatterns = [\"(\"]", "dlo.toml, line 3: `redact.patterns` "),
+    (
+        "[redact]\n\npatterns = [\"(\"]",
+        "dlo.toml, line 3: `redact.patterns` expected a regular expression (RE2 style): unclosed group",
+    ),
     (
         "[log]\nformat = \"xml\"",
         "dlo.toml, line 2: `log.format` expected one of auto, text, json, found \"xml\"",

@@ -17,6 +17,8 @@ mod kill;
 #[cfg(test)]
 mod office;
 #[cfg(test)]
+mod postgres;
+#[cfg(test)]
 mod prometheus;
 #[cfg(test)]
 mod serve;

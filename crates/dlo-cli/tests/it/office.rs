@@ -125,7 +125,10 @@ impl Office {
 
     /// Sends letters and returns the office's answer.
     pub(crate) fn post(&self, letters: &Value) -> Value {
-        let mut answer = ureq::post(format!("{}/api/v1/letters", self.address)).send_json(letters).unwrap();
+        // As text of our own making: payloads are kept as they are sent, and the client's JSON is laid out prettily.
+        let request = ureq::post(format!("{}/api/v1/letters", self.address));
+        let mut answer =
+            request.header("content-type", "application/json").send(letters.to_string()).unwrap();
         answer.body_mut().read_json().unwrap()
     }
 

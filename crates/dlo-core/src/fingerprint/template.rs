@@ -195,8 +195,13 @@ impl Scanner<'_> {
         let len = rest.iter().position(|byte| !is_word(*byte)).unwrap_or(rest.len());
         let piece = &rest[..len];
         let digits = shapes::digits(piece);
+        let number = shapes::number(rest);
+        // What stays is judged first: with the number behind it gone it could look like something else.
+        let is_code =
+            self.code_follows && (len, digits, number) == (3, 3, 3) && matches!(piece[0], b'1'..=b'5');
         let may_be_uuid = len == 8 && rest.get(8) == Some(&b'-');
-        if !may_be_uuid && !piece.iter().any(u8::is_ascii_digit) {
+        let is_plain = !may_be_uuid && !piece.iter().any(u8::is_ascii_digit);
+        if is_code || is_plain || shapes::is_constant(piece) {
             return self.word(len);
         }
         // Only what does not go on in front can be such a thing.
@@ -209,7 +214,7 @@ impl Scanner<'_> {
         if let Some((mark, Some(len))) = things.into_iter().find(|(_, len)| len.is_some()) {
             return self.mark(mark, self.at + len);
         }
-        self.mixed(piece, digits, shapes::number(rest))
+        self.mixed(piece, digits, number)
     }
 
     /// A piece with digits in it.
@@ -218,10 +223,9 @@ impl Scanner<'_> {
         let letters = piece.iter().take_while(|byte| !byte.is_ascii_digit()).count();
         let hex = piece.iter().all(u8::is_ascii_hexdigit);
         if digits == piece.len() {
-            let is_code = digits == 3 && number == 3 && matches!(piece[0], b'1'..=b'5') && self.code_follows;
-            return if is_code { self.word(3) } else { self.mark("<num>", self.at + number) };
+            return self.mark("<num>", self.at + number);
         }
-        if letters == piece.len() || shapes::is_constant(piece) {
+        if letters == piece.len() {
             return self.word(piece.len());
         }
         if piece.len() > 2

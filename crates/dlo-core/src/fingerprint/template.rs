@@ -287,7 +287,10 @@ impl Scanner<'_> {
         if len > LONG_WORD && self.out.len() + usize::from(self.space) + len > limits::TEMPLATE - CUT.len() {
             let mut kept = self.text[self.at..self.at + len].to_string();
             limits::cut(&mut kept, (limits::TEMPLATE - CUT.len()).saturating_sub(self.out.len() + 1));
-            self.write(&kept)?;
+            // An empty rest would leave a space behind, and nothing after it.
+            if !kept.is_empty() {
+                self.write(&kept)?;
+            }
             return None;
         }
         self.literal(len)?;

@@ -43,6 +43,16 @@ fn a_word_that_stays_is_not_the_front_of_an_address() {
     assert_eq!(template("http :220::<num>:<num>::m"), "http :220::<num>:<num>::m");
 }
 
+/// Found by fuzzing: with no room left for a long word, a space was left where it would have stood.
+#[test]
+fn a_cut_leaves_no_space_in_front_of_its_mark() {
+    for length in 480..=512 {
+        let cut = template(&format!("{} {}", "a/".repeat(length / 2), "b".repeat(100)));
+        assert!(cut.len() <= limits::TEMPLATE && !cut.contains(" <cut>"), "{cut}");
+        assert_eq!(template(&cut), cut);
+    }
+}
+
 #[test]
 fn many_quotes_that_never_close_take_linear_time() {
     let text = "'a".repeat(1 << 20);

@@ -2,7 +2,7 @@
 //!
 //! Every value has a safe default, so no file at all is a valid config. A name that is not known is refused with its
 //! line and the near one; variables are filled in after parsing and cannot become syntax. What is secret is a
-//! [`Secret`] from the first line on. Flags are laid over the file by the commands, through [`Overrides`].
+//! [`Secret`] from the first line on. Flags are laid over the file by the commands.
 //!
 //! The settings themselves are read in `server.rs`, `sources.rs` and `rules.rs`, one section each.
 

@@ -5,6 +5,7 @@
 
 mod age;
 mod table;
+mod whole_file;
 
 use std::io::{IsTerminal, Write};
 
@@ -12,6 +13,7 @@ use crate::exit::Outcome;
 
 pub(crate) use age::ago;
 pub(crate) use table::{Align, Table};
+pub(crate) use whole_file::WholeFile;
 
 /// A colour with a meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
-use std::path::Path;
 
 use dlo_core::units::ByteSize;
 use serde_json::Value;
@@ -10,50 +9,33 @@ use serde_json::Value;
 use crate::args::{BackupArgs, RestoreArgs};
 use crate::client::Client;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::output::{Out, Progress, letters, say};
+use crate::output::{Out, Progress, WholeFile, letters, say};
 
 pub(super) fn backup(args: &BackupArgs) -> Outcome {
     let client = Client::new(&args.client)?;
-    if args.to.exists() {
-        return Err(Failure::new(
-            Exit::Refused,
-            format!("{} exists; name a file that does not", args.to.display()),
-        ));
-    }
-    let nothing = ureq::SendBody::none();
-    let answer = client.post_raw("/api/v1/backup", &[], "application/json", &[], nothing)?;
-    // Beside its final place, and moved there when it is whole: a broken copy never looks like a backup.
-    let part = args.to.with_added_extension("part");
-    let written = copy(answer.into_body().into_with_config().limit(u64::MAX).reader(), &part)
-        .and_then(|bytes| std::fs::rename(&part, &args.to).map(|()| bytes));
-    match written {
-        Ok(bytes) => {
-            say(format!("{} written to {}", ByteSize(bytes).rounded(), args.to.display()));
-            Ok(())
-        }
-        Err(cause) => {
-            let _ = std::fs::remove_file(&part);
-            Err(Failure::failed(format!("the backup broke off: {cause}; nothing was kept")))
-        }
-    }
+    let mut file = WholeFile::create(&args.to)?;
+    let answer = client.post_raw("/api/v1/backup", &[], "application/json", &[], ureq::SendBody::none())?;
+    let body = answer.into_body().into_with_config().limit(u64::MAX).reader();
+    let bytes = copy(body, &mut file)
+        .map_err(|cause| Failure::failed(format!("the backup broke off: {cause}; nothing was kept")))?;
+    file.finish()?;
+    say(format!("{} written to {}", ByteSize(bytes).rounded(), args.to.display()));
+    Ok(())
 }
 
-fn copy(mut from: impl Read, to: &Path) -> std::io::Result<u64> {
-    let mut file = File::create(to)?;
+fn copy(mut from: impl Read, to: &mut impl Write) -> std::io::Result<u64> {
     let mut buffer = vec![0; 256 * 1024];
     let (mut total, mut progress) = (0, Progress::new());
     loop {
         let got = from.read(&mut buffer)?;
         if got == 0 {
-            break;
+            progress.end();
+            return Ok(total);
         }
-        file.write_all(&buffer[..got])?;
+        to.write_all(&buffer[..got])?;
         total += got as u64;
         progress.at(&ByteSize(total).rounded());
     }
-    progress.end();
-    file.sync_all()?;
-    Ok(total)
 }
 
 pub(super) fn restore(args: &RestoreArgs) -> Outcome {

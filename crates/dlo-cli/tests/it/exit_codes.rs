@@ -68,6 +68,10 @@ fn what_is_not_there_is_not_found() {
         assert_eq!(said.code, 3, "{said:?}");
         assert!(said.err.contains("there is no"), "{said:?}");
     }
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("body.bin");
+    assert_eq!(office.dlo(&["letters", "payload", id, "--to", file.to_str().unwrap()]).code, 3);
+    assert_eq!(dir.path().read_dir().unwrap().count(), 0, "nothing is left of what was not found");
     assert_eq!(office.dlo(&["letters", "import", "no-such-file.ndjson"]).code, 3);
     assert_eq!(office.dlo(&["restore", "no-such-file.backup"]).code, 3);
 }

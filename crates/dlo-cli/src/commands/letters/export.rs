@@ -1,14 +1,12 @@
 //! `dlo letters export`: NDJSON, streamed as the server writes it.
 
-use std::fs::File;
-use std::io::{BufWriter, Read, Write};
-use std::path::Path;
+use std::io::{Read, Write};
 
 use super::super::query_text;
 use crate::args::ExportArgs;
 use crate::client::Client;
-use crate::exit::{Exit, Failure, Outcome};
-use crate::output::{Progress, letters, say};
+use crate::exit::{Failure, Outcome};
+use crate::output::{Progress, WholeFile, letters, say};
 
 pub(super) fn run(client: &Client, args: &ExportArgs) -> Outcome {
     let query = query_text(&args.query)?;
@@ -18,23 +16,13 @@ pub(super) fn run(client: &Client, args: &ExportArgs) -> Outcome {
             say(format!("{} exported", letters(written)));
         }
         Some(path) => {
-            let file = create(path)?;
-            let written = copy(client, &query, BufWriter::new(&file))?;
-            file.sync_all().map_err(|cause| Failure::failed(format!("{}: {cause}", path.display())))?;
+            let mut file = WholeFile::create(path)?;
+            let written = copy(client, &query, &mut file)?;
+            file.finish()?;
             say(format!("{} exported to {}", letters(written), path.display()));
         }
     }
     Ok(())
-}
-
-/// A new file; one that exists is not overwritten.
-pub(super) fn create(path: &Path) -> Outcome<File> {
-    File::create_new(path).map_err(|cause| match cause.kind() {
-        std::io::ErrorKind::AlreadyExists => {
-            Failure::new(Exit::Refused, format!("{} exists; name a file that does not", path.display()))
-        }
-        _ => Failure::failed(format!("{} cannot be created: {cause}", path.display())),
-    })
 }
 
 /// Copies the stream and counts its lines.

@@ -1,39 +1,33 @@
 //! `dlo letters payload`: the bytes, exactly. To a file or a pipe as they are; on a terminal, what is no text as hex.
 
-use std::fs::File;
 use std::io::{IsTerminal, Read, Write};
 
 use crate::args::PayloadArgs;
 use crate::client::Client;
 use crate::exit::{Failure, Outcome};
-use crate::output::{Out, clean_lines, say};
+use crate::output::{Out, WholeFile, clean_lines, say};
 
 /// Bytes that are shown as hex on a terminal.
 const SHOWN: usize = 4 * 1024;
 
 pub(super) fn run(client: &Client, out: Out, args: &PayloadArgs) -> Outcome {
     // The file comes first: a payload that was read and audited should not be lost for want of a place.
-    let file = args.to.as_deref().map(super::export::create).transpose()?;
+    let file = args.to.as_deref().map(WholeFile::create).transpose()?;
     let answer = client.get_raw(&format!("/api/v1/letters/{}/payload", args.id), &[])?;
     let mut bytes = Vec::new();
     let mut body = answer.into_body().into_reader();
     body.read_to_end(&mut bytes)
         .map_err(|cause| Failure::failed(format!("the payload broke off: {cause}")))?;
     match (file, args.to.as_deref()) {
-        (Some(file), Some(path)) => {
-            write(file, &bytes)
-                .map_err(|cause| Failure::failed(format!("{} cannot be written: {cause}", path.display())))?;
+        (Some(mut file), Some(path)) => {
+            file.write_all(&bytes)?;
+            file.finish()?;
             say(format!("{} bytes written to {}", bytes.len(), path.display()));
             Ok(())
         }
         _ if std::io::stdout().is_terminal() => on_terminal(out, &bytes),
         _ => out.bytes(&bytes),
     }
-}
-
-fn write(mut file: File, bytes: &[u8]) -> std::io::Result<()> {
-    file.write_all(bytes)?;
-    file.sync_all()
 }
 
 fn on_terminal(out: Out, bytes: &[u8]) -> Outcome {

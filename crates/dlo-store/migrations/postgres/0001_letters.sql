@@ -113,16 +113,17 @@ CREATE TABLE unindexed (
 );
 
 -- Tokens are made by us (dlo-core/src/words.rs). Apart from the letters, so that a step does not write words anew.
+-- What waits to be sorted into an index is read whole by every search, so less of it may wait than usual (in kB).
 CREATE TABLE quick (
     place bigint PRIMARY KEY,
     words tsvector NOT NULL
 );
-CREATE INDEX quick_words ON quick USING gin (words);
+CREATE INDEX quick_words ON quick USING gin (words) WITH (gin_pending_list_limit = 1024);
 CREATE TABLE deep (
     place bigint PRIMARY KEY,
     words tsvector NOT NULL
 );
-CREATE INDEX deep_words ON deep USING gin (words);
+CREATE INDEX deep_words ON deep USING gin (words) WITH (gin_pending_list_limit = 1024);
 
 -- Every death of a letter that died more than once; the only death of the others stands in the letter's row.
 CREATE TABLE deaths (

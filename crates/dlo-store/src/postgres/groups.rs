@@ -92,11 +92,7 @@ pub(super) async fn all(db: &Transaction<'_>) -> Result<BTreeMap<GroupRow, Group
 /// Groups read with first and last seen behind their columns, and their counts.
 async fn with_counts(db: &Transaction<'_>, found: &[Row]) -> Result<Vec<(GroupRow, Group)>, StoreError> {
     let ids: Vec<GroupRow> = found.iter().map(|row| row.get(0)).collect();
-    let statuses: Vec<i16> = Status::ALL.iter().map(|status| status.number().into()).collect();
-    let mut counts: BTreeMap<GroupRow, StatusCounts> = BTreeMap::new();
-    for (group, status, n) in pairs(db, &ids, &statuses).await? {
-        counts.entry(group).or_default().set(status, n);
-    }
+    let mut counts = counts(db, &ids).await?;
     let mut groups = Vec::with_capacity(found.len());
     for row in found {
         let (id, mut group) = rows::group(row)?;
@@ -108,21 +104,20 @@ async fn with_counts(db: &Transaction<'_>, found: &[Row]) -> Result<Vec<(GroupRo
     Ok(groups)
 }
 
-/// The counts of these groups in these statuses, without those that have none.
-pub(super) async fn pairs(
+/// The counts of these groups, without zeros.
+async fn counts(
     db: &Transaction<'_>,
     groups: &[GroupRow],
-    statuses: &[i16],
-) -> Result<Vec<(GroupRow, Status, u64)>, StoreError> {
-    let sql =
-        "SELECT group_id, status, sum(n)::bigint FROM counts WHERE group_id = ANY($1) AND status = ANY($2)
+) -> Result<BTreeMap<GroupRow, StatusCounts>, StoreError> {
+    let sql = "SELECT group_id, status, sum(n)::bigint FROM counts WHERE group_id = ANY($1)
                 GROUP BY group_id, status HAVING sum(n) <> 0";
     let statement = db.prepare_cached(sql).await.map_err(read_error)?;
-    let found = db.query(&statement, &[&groups, &statuses]).await.map_err(read_error)?;
-    found
-        .iter()
-        .map(|row| Ok((row.get(0), rows::status(row.get(1))?, rows::number(row.get(2), "counts.n")?)))
-        .collect()
+    let mut counts: BTreeMap<GroupRow, StatusCounts> = BTreeMap::new();
+    for row in db.query(&statement, &[&groups]).await.map_err(read_error)? {
+        let (status, n) = (rows::status(row.get(1))?, rows::number(row.get(2), "counts.n")?);
+        counts.entry(row.get(0)).or_default().set(status, n);
+    }
+    Ok(counts)
 }
 
 pub(super) async fn causes(

@@ -36,6 +36,7 @@ mod index;
 mod leases;
 mod letters;
 mod open;
+mod pairs;
 mod read;
 mod rows;
 mod search;

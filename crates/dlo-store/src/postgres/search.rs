@@ -8,13 +8,12 @@ use std::collections::HashMap;
 
 use deadpool_postgres::Transaction;
 use dlo_core::letter::Status;
-use dlo_core::query::{Matcher, Query};
-use tokio_postgres::types::ToSql;
+use dlo_core::query::Query;
 
-use super::rows::{self, Found, GROUP, GroupRow};
+use super::pairs::Pairs;
+use super::rows::{self, Found};
 use super::streams::Stream;
-use super::text::{escape, escape_option};
-use super::{groups, read, read_error};
+use super::{read, read_error};
 use crate::block::Block;
 use crate::filter::Filter;
 use crate::place::{Place, Range};
@@ -22,6 +21,8 @@ use crate::{LetterPage, Page, StoreError};
 
 /// Candidates looked at for one page before it is handed out as far as it got.
 const WORK: usize = 20_000;
+/// Letters of which the block was read for one page: dearer than a row by far.
+const SCANS: usize = 4_000;
 /// Candidates of one round: the first is as large as the page, each further one larger, up to this.
 const ROUND: i64 = 2_000;
 /// Groups with fewer letters than this are walked even if words are asked for.
@@ -82,82 +83,31 @@ struct Search<'q> {
     filter: Filter<'q>,
     range: Range,
     blocks: HashMap<i64, Block>,
-}
-
-/// The (group, status) pairs that can hold matches, with how many letters they have.
-struct Pairs {
-    groups: Vec<GroupRow>,
-    statuses: Vec<i16>,
-    letters: u64,
-    /// A group among them holds many causes, so that its count says nothing about a single one.
-    overflow: bool,
+    scanned: usize,
 }
 
 impl<'q> Search<'q> {
     fn new(query: &'q Query, high: Place) -> Self {
         let filter = Filter::new(query);
         let range = filter.range(high);
-        Self { query, filter, range, blocks: HashMap::new() }
+        Self { query, filter, range, blocks: HashMap::new(), scanned: 0 }
     }
 
     fn statuses(&self) -> Vec<i16> {
         self.filter.statuses().into_iter().map(|status| status.number().into()).collect()
     }
 
-    /// The exact count, where it is kept: groups and statuses are all the query asks for.
+    /// The exact count, where it need not be walked for: groups and statuses are all the query asks for.
     async fn kept_count(&self, db: &Transaction<'_>) -> Result<Option<u64>, StoreError> {
         if self.filter.concerns_rows() {
             return Ok(None);
         }
         if self.filter.concerns_groups() {
-            let pairs = self.pairs(db).await?;
-            return Ok(Some(pairs.letters).filter(|_| !pairs.overflow));
+            return Pairs::new(self.query, self.statuses()).count(db).await.map(Some);
         }
         let sql = "SELECT coalesce(sum(n), 0)::bigint FROM counts WHERE status = ANY($1)";
         let row = db.query_one(sql, &[&self.statuses()]).await.map_err(read_error)?;
         rows::number(row.get(0), "counts.n").map(Some)
-    }
-
-    async fn pairs(&self, db: &Transaction<'_>) -> Result<Pairs, StoreError> {
-        let (held, overflow) = self.groups(db).await?;
-        let mut found = Pairs { groups: Vec::new(), statuses: Vec::new(), letters: 0, overflow };
-        for (group, status, n) in groups::pairs(db, &held, &self.statuses()).await? {
-            found.groups.push(group);
-            found.statuses.push(status.number().into());
-            found.letters += n;
-        }
-        Ok(found)
-    }
-
-    /// The groups that can hold matches. The database narrows them down by what must be equal; the filter decides.
-    async fn groups(&self, db: &Transaction<'_>) -> Result<(Vec<GroupRow>, bool), StoreError> {
-        let mut values: Vec<Box<dyn ToSql + Sync + Send + 'q>> = Vec::new();
-        let mut sql = format!("SELECT {GROUP} FROM groups g WHERE true");
-        for term in self.query.terms.iter().filter(|term| !term.negated) {
-            let (condition, value): (_, Box<dyn ToSql + Sync + Send + 'q>) = match &term.matcher {
-                Matcher::Group(id) => ("g.uid =", Box::new(id.0)),
-                Matcher::Source(name) => ("g.source =", Box::new(escape(name))),
-                Matcher::Owner(owner) => ("g.owner IS NOT DISTINCT FROM", Box::new(escape_option(owner))),
-                Matcher::Queue(name) => ("g.overflow OR g.queue =", Box::new(escape(name))),
-                Matcher::Type(name) => ("g.overflow OR g.event_type =", Box::new(escape(name))),
-                Matcher::Class(name) => ("g.overflow OR g.error_class =", Box::new(escape(name))),
-                Matcher::Consumer(name) => ("g.overflow OR g.consumer =", Box::new(escape(name))),
-                _ => continue,
-            };
-            values.push(value);
-            sql.push_str(&format!(" AND ({condition} ${})", values.len()));
-        }
-        let parameters: Vec<&(dyn ToSql + Sync)> =
-            values.iter().map(|value| value.as_ref() as &(dyn ToSql + Sync)).collect();
-        let mut held = (Vec::new(), false);
-        for row in db.query(&sql, &parameters).await.map_err(read_error)? {
-            let (id, group) = rows::group(&row)?;
-            if self.filter.may_hold(&group) {
-                held.0.push(id);
-                held.1 |= group.overflow;
-            }
-        }
-        Ok(held)
     }
 
     /// Calls `take` with every match, newest first, until it says `false`, the candidates end, or `work` is used up.
@@ -190,6 +140,9 @@ impl<'q> Search<'q> {
                 if self.matches(db, &found).await? && !take(found) {
                     return Ok(Ended::Enough);
                 }
+                if work.is_some() && self.scanned >= SCANS {
+                    return Ok(Ended::Tired(self.range.high));
+                }
             }
             if exhausted {
                 return Ok(Ended::Exhausted);
@@ -208,6 +161,7 @@ impl<'q> Search<'q> {
         if !self.filter.needs_block() {
             return Ok(true);
         }
+        self.scanned += 1;
         if !self.blocks.contains_key(&found.block) {
             if self.blocks.len() >= BLOCKS {
                 self.blocks.clear();
@@ -230,35 +184,40 @@ impl<'q> Search<'q> {
         let walk =
             if statuses.len() == Status::ALL.len() { Stream::Everything } else { Stream::Statuses(statuses) };
         if !self.filter.concerns_groups() {
-            return Ok(Some(self.words().unwrap_or(walk)));
+            return Ok(Some(self.words(db).await?.unwrap_or(walk)));
         }
-        let pairs = self.pairs(db).await?;
-        if pairs.letters == 0 {
+        let pairs = Pairs::new(self.query, self.statuses());
+        let held = pairs.summary(db).await?;
+        if held.letters == 0 {
             return Ok(None);
         }
-        if pairs.letters > FEW
-            && let Some(words) = self.words()
+        if held.letters > FEW
+            && let Some(words) = self.words(db).await?
         {
             return Ok(Some(words));
         }
         // Fifty matches are expected after this many rows of a walk.
-        let walk_cost = estimated_letters(db).await? / pairs.letters * 50;
-        if pairs.groups.len() as u64 * PAIR_COST <= walk_cost || pairs.groups.len() <= 16 {
-            return Ok(Some(Stream::Pairs(pairs.groups, pairs.statuses)));
+        let walk_cost = estimated_letters(db).await? / held.letters * 50;
+        if held.pairs * PAIR_COST <= walk_cost || held.pairs <= 16 {
+            let (groups, statuses) = pairs.read(db).await?;
+            return Ok(Some(Stream::Pairs(groups, statuses)));
         }
         Ok(Some(walk))
     }
 
     /// The stream of the words asked for: exact values before phrases, the longest phrase of several.
-    fn words(&self) -> Option<Stream> {
+    async fn words(&self, db: &Transaction<'_>) -> Result<Option<Stream>, StoreError> {
         if !self.filter.quick.is_empty() {
-            return Some(Stream::quick(&self.filter.quick));
+            return Stream::quick(db, &self.filter.quick).await.map(Some);
         }
         if !self.filter.deep.is_empty() {
-            return Some(Stream::deep(&self.filter.deep));
+            return Stream::deep(db, &self.filter.deep).await.map(Some);
         }
         let letters = |phrase: &&Vec<String>| phrase.iter().map(String::len).sum::<usize>();
-        self.filter.phrases.iter().max_by_key(letters).map(|phrase| Stream::either(phrase))
+        match self.filter.phrases.iter().max_by_key(letters) {
+            Some(phrase) => Stream::either(db, phrase).await.map(Some),
+            None => Ok(None),
+        }
     }
 }
 

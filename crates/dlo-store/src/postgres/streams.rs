@@ -20,27 +20,49 @@ pub(super) enum Stream {
     Statuses(Vec<i16>),
     /// Single (group, status) pairs, merged.
     Pairs(Vec<GroupRow>, Vec<i16>),
-    /// Letters with all of these words, by a word index; what is not indexed yet comes along.
+    /// Letters with all words, by the word indexes; what is not indexed yet comes along.
     Words {
-        quick: Option<String>,
-        deep: Option<String>,
+        quick: Option<Words>,
+        deep: Option<Words>,
     },
+}
+
+/// Words to find in one of the indexes.
+#[derive(Debug)]
+pub(super) struct Words {
+    query: String,
+    /// Each of them is known to be common: then the planner knows better whether to walk instead.
+    common: bool,
+}
+
+impl Words {
+    /// Looks up what is known of these words in `table`.
+    ///
+    /// For a word that is not among the common ones the planner assumes half a percent, and walks the whole table for it.
+    async fn new(db: &Transaction<'_>, table: &str, words: &[String]) -> Result<Option<Self>, StoreError> {
+        let sql = "SELECT $2::text[] <@ coalesce((SELECT most_common_elems::text::text[] FROM pg_stats
+                    WHERE schemaname = current_schema() AND tablename = $1 AND attname = 'words'), '{}')";
+        let statement = db.prepare_cached(sql).await.map_err(read_error)?;
+        let row = db.query_one(&statement, &[&table, &words]).await.map_err(read_error)?;
+        Ok(Some(Self { query: tsquery(words), common: row.get(0) }))
+    }
 }
 
 impl Stream {
     /// Letters that have all words in the index of rows.
-    pub(super) fn quick(words: &[String]) -> Self {
-        Self::Words { quick: Some(tsquery(words)), deep: None }
+    pub(super) async fn quick(db: &Transaction<'_>, words: &[String]) -> Result<Self, StoreError> {
+        Ok(Self::Words { quick: Words::new(db, "quick", words).await?, deep: None })
     }
 
     /// Letters that have all words in the index of payloads.
-    pub(super) fn deep(words: &[String]) -> Self {
-        Self::Words { quick: None, deep: Some(tsquery(words)) }
+    pub(super) async fn deep(db: &Transaction<'_>, words: &[String]) -> Result<Self, StoreError> {
+        Ok(Self::Words { quick: None, deep: Words::new(db, "deep", words).await? })
     }
 
     /// Letters that have all words in the one index or in the other.
-    pub(super) fn either(words: &[String]) -> Self {
-        Self::Words { quick: Some(tsquery(words)), deep: Some(tsquery(words)) }
+    pub(super) async fn either(db: &Transaction<'_>, words: &[String]) -> Result<Self, StoreError> {
+        let quick = Words::new(db, "quick", words).await?;
+        Ok(Self::Words { quick, deep: Words::new(db, "deep", words).await? })
     }
 
     /// The next candidates, at most `limit`, newest first. Fewer mean that none is left.
@@ -89,22 +111,28 @@ impl Stream {
 
 /// The newest places of a table in the range, under a condition.
 fn ranges(table: &str, condition: &str) -> String {
+    ordered(table, condition, "place")
+}
+
+fn ordered(table: &str, condition: &str, by: &str) -> String {
     format!(
-        "SELECT place FROM {table} WHERE {condition} place < $1 AND place >= $2 ORDER BY place DESC LIMIT $3"
+        "SELECT place FROM {table} WHERE {condition} place < $1 AND place >= $2 ORDER BY {by} DESC LIMIT $3"
     )
 }
 
 fn words<'p>(
-    quick: Option<&'p String>,
-    deep: Option<&'p String>,
+    quick: Option<&'p Words>,
+    deep: Option<&'p Words>,
     parameters: &mut Vec<&'p (dyn ToSql + Sync)>,
 ) -> String {
     let mut sources = Vec::new();
     for (table, wanted) in [("quick", quick), ("deep", deep)] {
         if let Some(wanted) = wanted {
-            parameters.push(wanted);
+            parameters.push(&wanted.query);
             let condition = format!("words @@ ${}::text::tsquery AND", parameters.len());
-            sources.push(format!("({})", ranges(table, &condition)));
+            // Not the column itself: a walk along it is no way to find a rare word.
+            let by = if wanted.common { "place" } else { "place + 0" };
+            sources.push(format!("({})", ordered(table, &condition, by)));
         }
     }
     if deep.is_some() {

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use dlo_core::group::GroupStatus;
 use dlo_core::id::GroupId;
 use dlo_core::letter::{NewLetter, Status, Step};
-use dlo_core::query::Matcher;
+use dlo_core::query::{Matcher, Query, Term};
 use dlo_store::{GroupFilter, Page, StoreError, StoreLimits};
 
 use super::Home;
@@ -111,6 +111,9 @@ pub(crate) async fn letters_past_the_cap_keep_their_own_words(home: &dyn Home) {
         let got: Vec<_> = find_all(&store, &asked, 10).await.iter().map(|l| l.id).collect();
         assert_eq!(got, expected, "{matcher:?}");
         assert_eq!(store.count(&asked, 100).await.unwrap(), expected.len() as u64, "{matcher:?}");
+        let others = Query { terms: vec![Term { negated: true, matcher: matcher.clone() }] };
+        assert_eq!(store.count(&others, 100).await.unwrap(), 3 - expected.len() as u64, "not {matcher:?}");
+        assert_eq!(find_all(&store, &others, 10).await.len(), 3 - expected.len(), "not {matcher:?}");
     }
 }
 

@@ -9,7 +9,8 @@ use http_body_util::BodyExt;
 use serde::de::DeserializeOwned;
 
 use crate::api::error::{Answer, Problem};
-use crate::config::HttpLimits;
+use crate::memory::Held;
+use crate::office::Office;
 
 /// Bytes of the small JSON documents that decisions are.
 const SMALL: usize = 1024 * 1024;
@@ -41,9 +42,10 @@ fn too_slow(timeout: Duration) -> Problem {
     Problem::new(StatusCode::REQUEST_TIMEOUT, "body_timeout", detail)
 }
 
-/// The whole body, up to `limit` bytes.
-pub(crate) async fn whole(request: Request<Body>, limit: usize, timeout: Duration) -> Answer<Bytes> {
+/// The whole body, up to `limit` bytes, and the room that it takes.
+pub(crate) async fn whole(request: Request<Body>, limit: usize, office: &Office) -> Answer<(Bytes, Held)> {
     let (parts, mut body) = request.into_parts();
+    let timeout = office.config.limits.body_timeout;
     let announced = announced(&parts.headers);
     if announced.is_some_and(|length| length > limit as u64) {
         if !parts.headers.contains_key(header::EXPECT) {
@@ -54,14 +56,16 @@ pub(crate) async fn whole(request: Request<Body>, limit: usize, timeout: Duratio
     // What a client announces is not yet what it sends: room is made as bytes arrive.
     let room = announced.and_then(|length| usize::try_from(length).ok()).unwrap_or(0).min(SMALL);
     let mut read = BytesMut::with_capacity(room);
+    let mut held = Held::default();
     while let Some(piece) = next(&mut body, timeout).await? {
         if read.len() + piece.len() > limit {
             drain(&mut body, timeout).await;
             return Err(too_large(limit));
         }
+        office.memory.hold(&mut held, piece.len()).await?;
         read.extend_from_slice(&piece);
     }
-    Ok(read.freeze())
+    Ok((read.freeze(), held))
 }
 
 fn announced(headers: &HeaderMap) -> Option<u64> {
@@ -92,9 +96,9 @@ async fn drain(body: &mut Body, timeout: Duration) {
 }
 
 /// A small JSON document of a known shape. Unknown fields are the shape's to refuse.
-pub(crate) async fn json<T: DeserializeOwned>(request: Request<Body>, limits: &HttpLimits) -> Answer<T> {
+pub(crate) async fn json<T: DeserializeOwned>(request: Request<Body>, office: &Office) -> Answer<T> {
     expect_type(request.headers(), &["application/json"])?;
-    let bytes = whole(request, SMALL, limits.body_timeout).await?;
+    let (bytes, _held) = whole(request, SMALL, office).await?;
     serde_json::from_slice(&bytes).map_err(|error| match error.classify() {
         serde_json::error::Category::Data => Problem::unprocessable("bad_body", error.to_string()),
         _ => {
@@ -112,11 +116,23 @@ pub(crate) fn media_type(headers: &HeaderMap) -> Option<String> {
 
 /// Refuses a body of another type. A form that some page posts has one that is never in `expected`.
 pub(crate) fn expect_type(headers: &HeaderMap, expected: &[&str]) -> Answer<()> {
+    expect_plain(headers)?;
     let found = media_type(headers);
     if found.as_deref().is_some_and(|found| expected.contains(&found)) {
         return Ok(());
     }
     Err(wrong_type(found.as_deref(), expected))
+}
+
+/// Refuses what is compressed: a small body that becomes a huge one is no gain for either side.
+pub(crate) fn expect_plain(headers: &HeaderMap) -> Answer<()> {
+    match headers.get(header::CONTENT_ENCODING) {
+        Some(encoding) if encoding != "identity" => {
+            let detail = "bodies are taken as they are; send it without Content-Encoding";
+            Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "wrong_content_encoding", detail))
+        }
+        _ => Ok(()),
+    }
 }
 
 pub(crate) fn wrong_type(found: Option<&str>, expected: &[&str]) -> Problem {

@@ -26,8 +26,9 @@ pub struct HttpLimits {
     pub connections: usize,
     /// Requests at once; further ones are answered 503 with `Retry-After`.
     pub requests: usize,
-    /// Requests that send letters at once; further ones wait. Each may hold a body in memory.
-    pub senders: usize,
+    /// Bytes of bodies in memory at once, over all requests; who sends more is read more slowly. More than one
+    /// `json_body` and one `item`, or those could not be received.
+    pub body_memory: usize,
     /// How long a client may take to send the head of a request, and to begin the next one.
     pub head_timeout: Duration,
     /// How long a client may be silent in the middle of a body.
@@ -53,7 +54,7 @@ impl Default for HttpLimits {
         Self {
             connections: 1_024,
             requests: 256,
-            senders: 32,
+            body_memory: 128 * 1024 * 1024,
             head_timeout: Duration::from_secs(15),
             body_timeout: Duration::from_secs(30),
             write_timeout: Duration::from_secs(60),

@@ -19,6 +19,7 @@ mod guard;
 mod ingest;
 mod listen;
 mod mask;
+mod memory;
 mod metrics;
 mod office;
 mod patient;

@@ -13,6 +13,7 @@ use crate::api::error::{Answer, Problem};
 use crate::capture::CaptureBoard;
 use crate::config::ServerConfig;
 use crate::mask::Mask;
+use crate::memory::BodyMemory;
 use crate::metrics::Metrics;
 
 /// Long readings at once: exports, backups, verifications, rule trials.
@@ -31,8 +32,8 @@ pub(crate) struct Office {
     pub(crate) captures: CaptureBoard,
     /// One permit for each request that is being served.
     pub(crate) requests: Semaphore,
-    /// One permit for each sender of letters that is being listened to: bodies take memory.
-    pub(crate) ingests: Arc<Semaphore>,
+    /// What bodies may take, over all requests.
+    pub(crate) memory: BodyMemory,
     /// One permit for each long reading, so that they cannot crowd out the rest.
     pub(crate) long: Arc<Semaphore>,
 }
@@ -47,7 +48,7 @@ impl Office {
     ) -> Self {
         Self {
             requests: Semaphore::new(config.limits.requests),
-            ingests: Arc::new(Semaphore::new(config.limits.senders)),
+            memory: BodyMemory::new(config.limits.body_memory, config.limits.patience),
             long: Arc::new(Semaphore::new(LONG_READINGS)),
             admission: Admission::new(config.owners.clone()),
             metrics: Metrics::default(),

@@ -72,7 +72,7 @@ pub(crate) async fn compensate(
 }
 
 async fn decide(office: Arc<Office>, author: Author, request: Request<Body>, step: Step) -> Answer<Response> {
-    let decision: Decision = body::json(request, &office.config.limits).await?;
+    let decision: Decision = body::json(request, &office).await?;
     let now = office.now();
     let chosen = chosen(&decision, now)?;
     let deed = deed(&decision, author, step)?;

@@ -12,7 +12,6 @@ use bytes::Bytes;
 use dlo_core::limits;
 use futures::stream;
 use serde_json::value::RawValue;
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::error::{Answer, Problem};
 use crate::body;
@@ -20,6 +19,7 @@ use crate::ingest::answer::{self, as_json, as_lines};
 use crate::ingest::chunk::{self, Terms};
 use crate::ingest::lines::Chunk;
 use crate::ingest::outcome::Outcome;
+use crate::memory::Held;
 use crate::office::Office;
 
 const JSON: &str = "application/json";
@@ -32,26 +32,20 @@ pub(crate) async fn letters(State(office): State<Arc<Office>>, request: Request<
     let kind = body::media_type(request.headers());
     let idempotency_key = idempotency_key(request.headers())?;
     let as_stream = wants_lines(request.headers());
-    let place =
-        tokio::time::timeout(office.config.limits.patience, office.ingests.clone().acquire_owned()).await;
-    let Ok(Ok(place)) = place else {
-        let detail = "as many senders as the office listens to at once are sending; try again shortly";
-        return Err(Problem::new(StatusCode::TOO_MANY_REQUESTS, "overloaded", detail).retry_after(1));
-    };
+    body::expect_plain(request.headers())?;
     match kind.as_deref() {
         Some(JSON) => {
             let terms = Terms { idempotency_key, patience: Duration::ZERO };
-            let limits = &office.config.limits;
-            let document = body::whole(request, limits.json_body, limits.body_timeout).await?;
+            let (document, held) = body::whole(request, office.config.limits.json_body, &office).await?;
             match document.iter().find(|byte| !byte.is_ascii_whitespace()) {
-                Some(b'[') => array(office.clone(), document, terms, as_stream, place).await,
-                _ => Ok(single(office.clone(), document, terms).await),
+                Some(b'[') => array(office.clone(), document, terms, as_stream, held).await,
+                _ => Ok(single(office.clone(), document, terms, held).await),
             }
         }
         Some(kind) if LINES.contains(&kind) => {
             let terms = Terms { idempotency_key, patience: office.config.limits.patience };
             let chunks = answer::lines(office.clone(), request.into_body());
-            let pieces = answer::outcomes(office.clone(), chunks, terms, place);
+            let pieces = answer::outcomes(office.clone(), chunks, terms, Held::default());
             Ok(if as_stream { as_lines(pieces).await } else { as_json(pieces).await })
         }
         other => Err(body::wrong_type(other, &[JSON, LINES[0]])),
@@ -59,8 +53,8 @@ pub(crate) async fn letters(State(office): State<Arc<Office>>, request: Request<
 }
 
 /// One letter: refused, it is a problem of its own.
-async fn single(office: Arc<Office>, document: Bytes, terms: Terms) -> Response {
-    let chunk = Chunk { first: 0, items: vec![Some(0..document.len())], slab: document };
+async fn single(office: Arc<Office>, document: Bytes, terms: Terms, held: Held) -> Response {
+    let chunk = Chunk { first: 0, items: vec![Some(0..document.len())], slab: document, held };
     let outcomes = chunk::store(office, chunk, terms).await;
     if let Some(problem) = answer::not_taken_at_all(&outcomes) {
         return problem.into_response();
@@ -84,7 +78,7 @@ async fn array(
     document: Bytes,
     mut terms: Terms,
     as_stream: bool,
-    place: OwnedSemaphorePermit,
+    held: Held,
 ) -> Answer<Response> {
     let ranges = ranges(&document)?;
     if ranges.len() as u64 > office.config.limits.items {
@@ -95,7 +89,7 @@ async fn array(
     // The chunks of one array must not push each other out; the first of them is not made to wait by this.
     terms.patience = ARRAY_PATIENCE.min(office.config.limits.patience);
     let chunks = stream::iter(Chunk::of_ranges(&document, &ranges).into_iter().map(Ok));
-    let pieces = answer::outcomes(office, chunks, terms, place);
+    let pieces = answer::outcomes(office, chunks, terms, held);
     Ok(if as_stream { as_lines(pieces).await } else { as_json(pieces).await })
 }
 

@@ -74,7 +74,7 @@ struct Change<T> {
 }
 
 pub(crate) async fn test(State(office): State<Arc<Office>>, request: Request<Body>) -> Answer<Response> {
-    let trial: Trial = body::json(request, &office.config.limits).await?;
+    let trial: Trial = body::json(request, &office).await?;
     if trial.classify.is_none() && trial.owners.is_none() {
         let detail = "send the rules to try, as `classify` or `owners`";
         return Err(Problem::unprocessable("bad_body", detail).field("classify"));

@@ -8,13 +8,14 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures::{Stream, StreamExt, stream};
 use serde::Serialize;
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::mpsc;
 
 use super::chunk::{self, Terms};
 use super::lines::{Chunk, Lines};
 use super::outcome::{Outcome, Tally};
 use crate::api::error::Problem;
 use crate::body;
+use crate::memory::Held;
 use crate::office::Office;
 
 /// Chunks of one request that are on their way to the store at once.
@@ -38,12 +39,13 @@ pub(crate) enum Piece {
     Incomplete(Incomplete),
 }
 
-/// The outcomes of chunks, several of which are under way at once. The sender keeps its `place` until the last one.
+/// The outcomes of chunks, several of which are under way at once.
+/// What they share is `held` until the last of them is done.
 pub(crate) fn outcomes(
     office: Arc<Office>,
     chunks: impl Stream<Item = Result<Chunk, Incomplete>> + Send + 'static,
     terms: Terms,
-    place: OwnedSemaphorePermit,
+    held: Held,
 ) -> impl Stream<Item = Piece> + Send + 'static {
     chunks
         .map(move |chunk| {
@@ -62,7 +64,7 @@ pub(crate) fn outcomes(
         })
         .buffered(IN_FLIGHT)
         .inspect(move |_| {
-            let _held = &place;
+            let _held = &held;
         })
 }
 
@@ -75,7 +77,14 @@ fn lost(items: usize) -> Vec<Outcome> {
 
 /// The chunks of a body of lines.
 pub(crate) fn lines(office: Arc<Office>, body: Body) -> impl Stream<Item = Result<Chunk, Incomplete>> + Send {
-    let reader = Reader { lines: Lines::new(office.config.limits.item), office, body, items: 0, ended: None };
+    let reader = Reader {
+        lines: Lines::new(office.config.limits.item),
+        office,
+        body,
+        held: Held::default(),
+        items: 0,
+        ended: None,
+    };
     stream::unfold(Some(reader), |reader| async {
         let mut reader = reader?;
         let chunk = reader.next().await?;
@@ -88,6 +97,8 @@ struct Reader {
     office: Arc<Office>,
     body: Body,
     lines: Lines,
+    /// The room of what was read and is not in a chunk yet.
+    held: Held,
     items: u64,
     ended: Option<Result<(), Incomplete>>,
 }
@@ -96,18 +107,19 @@ impl Reader {
     async fn next(&mut self) -> Option<Result<Chunk, Incomplete>> {
         while self.ended.is_none() && !self.lines.is_full() {
             match self.read().await {
-                Ok(Some(bytes)) => self.lines.push(&bytes),
+                Ok(Some(bytes)) => self.push(&bytes).await,
                 Ok(None) => self.ended = Some(Ok(())),
                 Err(Pause::Lull) => break,
                 Err(Pause::Broken(problem)) => self.ended = Some(Err(problem)),
             }
         }
         // What stands behind the last newline of a broken stream is half a line: nobody sent it.
-        let chunk = match &self.ended {
+        let mut chunk = match &self.ended {
             Some(Ok(())) => self.lines.finish(),
             _ => self.lines.take(),
         };
         if !chunk.items.is_empty() {
+            chunk.held = std::mem::take(&mut self.held);
             return Some(self.within_limit(chunk));
         }
         match self.ended.take()? {
@@ -116,6 +128,20 @@ impl Reader {
                 None
             }
             Err(incomplete) => Some(Err(incomplete)),
+        }
+    }
+
+    /// Bytes of a line that is skipped flow by; all others take room.
+    async fn push(&mut self, bytes: &[u8]) {
+        if !self.lines.is_skipping()
+            && let Err(problem) = self.office.memory.hold(&mut self.held, bytes.len()).await
+        {
+            self.ended = Some(Err(problem.into()));
+            return;
+        }
+        self.lines.push(bytes);
+        if self.lines.is_skipping() && self.lines.is_empty() {
+            self.held = Held::default();
         }
     }
 

@@ -7,6 +7,8 @@ use std::ops::Range;
 
 use bytes::{Bytes, BytesMut};
 
+use crate::memory::Held;
+
 /// Items of one chunk, more or less: a chunk ends with the piece of the body that fills it.
 const ITEMS: usize = 1_000;
 /// Bytes of one chunk, likewise.
@@ -20,6 +22,8 @@ pub(crate) struct Chunk {
     pub(crate) slab: Bytes,
     /// Where each item stands in the slab; `None`: it was too long and is not there.
     pub(crate) items: Vec<Option<Range<usize>>>,
+    /// The room that the slab takes, where it is this chunk's own.
+    pub(crate) held: Held,
 }
 
 impl Chunk {
@@ -35,7 +39,8 @@ impl Chunk {
                 }
                 _ => {
                     bytes = range.len();
-                    chunks.push(Self { first: place, slab: slab.clone(), items: vec![Some(range.clone())] });
+                    let items = vec![Some(range.clone())];
+                    chunks.push(Self { first: place, slab: slab.clone(), items, held: Held::default() });
                 }
             }
         }
@@ -102,6 +107,11 @@ impl Lines {
         self.items.is_empty()
     }
 
+    /// Whether the line that flows by is too long to be kept.
+    pub(crate) fn is_skipping(&self) -> bool {
+        self.skipping
+    }
+
     /// All lines that are complete.
     pub(crate) fn take(&mut self) -> Chunk {
         let slab = self.buffer.split_to(self.line).freeze();
@@ -110,7 +120,7 @@ impl Lines {
         let items = std::mem::take(&mut self.items);
         let first = self.taken;
         self.taken += items.len() as u64;
-        Chunk { first, slab, items }
+        Chunk { first, slab, items, held: Held::default() }
     }
 
     /// The last line may come without its end.

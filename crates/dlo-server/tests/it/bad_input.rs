@@ -206,3 +206,28 @@ async fn connections_beyond_the_cap_wait_for_a_place() {
     third.read_to_end(&mut answer).await.unwrap();
     assert_eq!(Reply::parse(&answer).status, 200);
 }
+
+#[tokio::test]
+async fn a_compressed_body_is_refused() {
+    let office = Office::open().await;
+    let headers = [("content-type", "application/json"), ("content-encoding", "gzip")];
+    let reply = office.send("POST", "/api/v1/letters", &headers, b"\x1f\x8b").await;
+    assert_eq!(reply.problem(), (415, "wrong_content_encoding".to_string()));
+}
+
+#[tokio::test]
+async fn bodies_share_a_bounded_memory_and_who_waits_too_long_comes_back_later() {
+    let limits =
+        HttpLimits { body_memory: 1_000, patience: Duration::from_millis(100), ..HttpLimits::default() };
+    let office = with_limits(limits).await;
+    let large = format!(r#"{{"source":"a","payload":"{}"}}"#, "x".repeat(2_000));
+    let reply = office.post_json("/api/v1/letters", &large).await;
+    assert_eq!(reply.problem(), (429, "overloaded".to_string()));
+    assert_eq!(office.post_lines(large.as_bytes()).await.problem(), (429, "overloaded".to_string()));
+    // Room is given back, by those who were refused and by those who were stored.
+    for n in 0..20 {
+        let small = format!(r#"{{"source":"a","offset":{n},"payload":"{}"}}"#, "x".repeat(500));
+        office.letter(&small).await;
+        assert_eq!(office.post_lines(small.as_bytes()).await.json()["duplicate"], 1);
+    }
+}

@@ -1,10 +1,124 @@
-//! The five-minute tour.
+//! `dlo demo`: the five-minute tour. Embedded store, embedded broker, a small shop and the office, in one process.
+//!
+//! `shop.rs` makes the orders, `handler.rs` prices them, `story.rs` runs the day on the real loop, `show.rs` is what is
+//! seen of it, `home.rs` is what stays in the data directory. A second start opens the office on what is there; if the
+//! first was interrupted, the day is told again from its morning, and the office knows every letter that it has.
+
+mod handler;
+mod home;
+mod shop;
+mod show;
+mod story;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use dlo_core::owners::{OwnerRule, OwnerWhen, Owners};
+use dlo_core::time::Clock;
+use dlo_runtime::SystemClock;
+use dlo_server::{Server, ServerConfig};
+use dlo_store::sqlite::SqliteStore;
+use dlo_store::{DynStore, GroupFilter, Page, StoreLimits};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
 
 use crate::commands::demo::DemoOptions;
-use crate::exit::{Failure, Outcome};
+use crate::exit::{Exit, Failure, Outcome};
+use crate::output::{count, say};
+use home::Home;
+use shop::Shop;
 
 pub(crate) fn run(options: DemoOptions) -> Outcome {
-    Err(Failure::failed(format!(
-        "the tour is not in this build yet ({options:?}); `dlo serve` runs the office"
-    )))
+    let runtime = tokio::runtime::Runtime::new()
+        .map_err(|cause| Failure::failed(format!("the runtime could not start: {cause}")))?;
+    runtime.block_on(tour(options))
+}
+
+async fn tour(options: DemoOptions) -> Outcome {
+    let listener = listen(options.listen).await?;
+    let address = listener.local_addr()?;
+    let home = Home::at(&options.data, options.fresh)?;
+    let store = open(&home)?;
+    home.begin_log()?;
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let broker = story::broker(Arc::clone(&clock));
+    let stop = CancellationToken::new();
+    let office = Server::new(config(&home)?, store.clone(), Arc::clone(&clock))
+        .capture(story::QUEUE, story::dead_letters(&broker)?);
+    let serving = tokio::spawn(office.run(listener, stop.clone().cancelled_owned()));
+    let interrupted = tokio::spawn(interrupt(stop.clone()));
+
+    let shop = Shop { orders: options.orders };
+    if home.is_told(shop) {
+        say(format!(
+            "The shop's day of {} orders is over; the office opens on what it left.",
+            count(shop.orders)
+        ));
+    } else {
+        welcome(shop);
+        if let Some(told) = story::tell(&broker, shop, clock, &stop).await? {
+            show::happened(&told.board, told.revenue_cents, told.took)?;
+            home.note_told(shop)?;
+        }
+    }
+    if !stop.is_cancelled() {
+        let page = store.groups(&GroupFilter::default(), &Page::first(20)).await;
+        show::groups(&page.map_err(|error| Failure::failed(error.to_string()))?.groups)?;
+        show::next(address, home.directory(), !options.exit)?;
+    }
+    if options.exit {
+        stop.cancel();
+    }
+    let served = serving.await.map_err(|error| Failure::failed(format!("the office broke off: {error}")))?;
+    interrupted.abort();
+    served.map_err(|error| Failure::failed(error.to_string()))
+}
+
+fn welcome(shop: Shop) {
+    say(format!(
+        "A shop takes {} orders. The tax table lacks a district, so {} of them cannot be priced (one in {});",
+        count(shop.orders),
+        count(shop.untaxed()),
+        count(shop::ONE_IN)
+    ));
+    say(format!(
+        "{} event is cut off in the middle; and the tax service will be away for a while.",
+        shop.malformed()
+    ));
+    say("");
+}
+
+async fn listen(address: SocketAddr) -> Outcome<TcpListener> {
+    TcpListener::bind(address).await.map_err(|cause| match cause.kind() {
+        std::io::ErrorKind::AddrInUse => Failure::failed(format!(
+            "{address} is in use, perhaps by another demo or by `dlo serve`\n  stop it, or give the demo another port: dlo demo --listen 127.0.0.1:{}",
+            address.port().wrapping_add(1).max(1_024)
+        )),
+        _ => Failure::failed(format!("cannot listen on {address}: {cause}")),
+    })
+}
+
+fn open(home: &Home) -> Outcome<DynStore> {
+    let opened = SqliteStore::open(home.directory(), StoreLimits::default());
+    Ok(opened.map_err(|error| Failure::new(Exit::Refused, error.to_string()))?)
+}
+
+/// The office of the demo: everything by default, and one team that owns what the tax table does.
+fn config(home: &Home) -> Outcome<ServerConfig> {
+    let when = OwnerWhen { class: Some("KeyError".into()), ..OwnerWhen::default() };
+    let owners = Owners::compile(vec![OwnerRule { when, owner: "tax-team".to_owned() }])
+        .map_err(|error| Failure::failed(error.to_string()))?;
+    Ok(ServerConfig { owners, scratch: Some(home.directory().to_path_buf()), ..ServerConfig::default() })
+}
+
+/// Ctrl-C closes everything in order; a second one at once.
+async fn interrupt(stop: CancellationToken) {
+    if tokio::signal::ctrl_c().await.is_ok() {
+        stop.cancel();
+        say("closing the office; a second Ctrl-C stops at once");
+        if tokio::signal::ctrl_c().await.is_ok() {
+            // Nothing that the office has taken is lost by this: it was durable before the broker was told.
+            std::process::exit(Exit::Failed as i32);
+        }
+    }
 }

@@ -7,6 +7,8 @@ mod check;
 #[cfg(test)]
 mod client;
 #[cfg(test)]
+mod demo;
+#[cfg(test)]
 mod exit_codes;
 #[cfg(test)]
 mod help;

@@ -7,6 +7,7 @@
 
 use std::net::TcpListener;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -80,6 +81,8 @@ impl Supervised {
             .args(["-c", SUPERVISOR, "supervisor", signal])
             .arg(directory.keep())
             .args(command)
+            // A Ctrl-C is for the tests: a shell that it ended could not clean up behind them.
+            .process_group(0)
             .stdin(Stdio::piped())
             .stdout(out)
             .stderr(errors)

@@ -1,4 +1,4 @@
-//! `dlo demo`: the five-minute tour. Embedded store, embedded broker, a small shop and the office, in one process.
+//! The five-minute tour: embedded store, embedded broker, a small shop and the office, in one process.
 //!
 //! `shop.rs` makes the orders, `handler.rs` prices them, `story.rs` runs the day on the real loop, `show.rs` is what is
 //! seen of it, `home.rs` is what stays in the data directory. A second start opens the office on what is there; if the
@@ -20,6 +20,7 @@ use dlo_server::{Server, ServerConfig};
 use dlo_store::sqlite::SqliteStore;
 use dlo_store::{DynStore, GroupFilter, Page, StoreLimits};
 use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::commands::demo::DemoOptions;
@@ -46,7 +47,7 @@ async fn tour(options: DemoOptions) -> Outcome {
     let office = Server::new(config(&home)?, store.clone(), Arc::clone(&clock))
         .capture(story::QUEUE, story::dead_letters(&broker)?);
     let serving = tokio::spawn(office.run(listener, stop.clone().cancelled_owned()));
-    let interrupted = tokio::spawn(interrupt(stop.clone()));
+    let interrupted = tokio::spawn(interrupt(Signals::listen()?, stop.clone()));
 
     let shop = Shop { orders: options.orders };
     if home.is_told(shop) {
@@ -111,14 +112,31 @@ fn config(home: &Home) -> Outcome<ServerConfig> {
     Ok(ServerConfig { owners, scratch: Some(home.directory().to_path_buf()), ..ServerConfig::default() })
 }
 
-/// Ctrl-C closes everything in order; a second one at once.
-async fn interrupt(stop: CancellationToken) {
-    if tokio::signal::ctrl_c().await.is_ok() {
-        stop.cancel();
-        say("closing the office; a second Ctrl-C stops at once");
-        if tokio::signal::ctrl_c().await.is_ok() {
-            // Nothing that the office has taken is lost by this: it was durable before the broker was told.
-            std::process::exit(Exit::Failed as i32);
+/// A first signal closes everything in order, a second one at once.
+async fn interrupt(mut signals: Signals, stop: CancellationToken) {
+    signals.next().await;
+    stop.cancel();
+    say("closing the office; a second Ctrl-C stops at once");
+    signals.next().await;
+    // Nothing that the office has taken is lost by this: it was durable before the broker was told.
+    std::process::exit(Exit::Failed as i32);
+}
+
+/// Ctrl-C, and what service managers send.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    fn listen() -> Outcome<Self> {
+        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
         }
     }
 }

@@ -132,7 +132,7 @@ async fn nothing_is_settled_while_its_copy_is_not_confirmed() {
         .watch(shop.seen.clone())
         .handler(no_tax);
     let watching = async {
-        while !script.is_played() {
+        while !script.is_played() && shop.seen.parked() == 0 {
             let unsettled = shop.unsettled().await;
             open.lock().unwrap().push(unsettled);
             tokio::time::sleep(Duration::from_millis(50)).await;

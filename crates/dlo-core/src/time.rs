@@ -46,12 +46,16 @@ impl Timestamp {
         if text.len() > 64 {
             return Err(BadTime);
         }
-        if let Ok(moment) = text.parse::<jiff::Timestamp>() {
-            return Ok(Self(moment.as_microsecond()));
-        }
-        let date: jiff::civil::Date = text.parse().map_err(|_| BadTime)?;
-        let midnight = date.to_zoned(jiff::tz::TimeZone::UTC).map_err(|_| BadTime)?;
-        Ok(Self(midnight.timestamp().as_microsecond()))
+        let moment = match text.parse::<jiff::Timestamp>() {
+            Ok(moment) => moment,
+            Err(_) => {
+                let date: jiff::civil::Date = text.parse().map_err(|_| BadTime)?;
+                date.to_zoned(jiff::tz::TimeZone::UTC).map_err(|_| BadTime)?.timestamp()
+            }
+        };
+        // The last moments of the calendar can be read and not written; what is stored must be readable again.
+        let micros = moment.as_microsecond();
+        jiff::Timestamp::from_microsecond(micros).map(|_| Self(micros)).map_err(|_| BadTime)
     }
 
     /// How long ago `earlier` was; zero if it lies ahead.
@@ -115,6 +119,21 @@ mod tests {
     #[test]
     fn a_bare_date_is_its_midnight_in_utc() {
         assert_eq!(Timestamp::parse("2026-11-01").unwrap().to_string(), "2026-11-01T00:00:00Z");
+    }
+
+    #[test]
+    fn whatever_is_read_can_be_written_and_read_again() {
+        for text in [
+            "9999-12-30T22:00:00Z",
+            "9999-12-30T22:00:00.999999999Z",
+            "9999-12-31T23:59:59.5+23:59",
+            "-009999-01-02T01:59:59Z",
+            "-009999-01-02T01:59:59.000000001Z",
+        ] {
+            if let Ok(time) = Timestamp::parse(text) {
+                assert_eq!(Timestamp::parse(&time.to_string()), Ok(time), "{text}");
+            }
+        }
     }
 
     #[test]

@@ -61,16 +61,19 @@ fn turn(connection: &mut Connection) -> Result<u64, StoreError> {
 }
 
 fn index_block(db: &Connection, places: &[u8], data: &[u8]) -> Result<u64, StoreError> {
-    // A damaged block must not hold up the others; reading its letters says what is wrong with it.
+    // What is damaged must not hold up the others; reading its letters says what is wrong with it.
     let Ok(block) = Block::open(data) else { return Ok(0) };
     let mut insert = db
         .prepare_cached("INSERT OR REPLACE INTO deep (rowid, tokens) VALUES (?1, ?2)")
         .map_err(read_error)?;
     let mut letters = 0;
     for (slot, place) in places_of(places).enumerate().take(block.len()) {
-        if place > 0 {
-            insert.execute(params![place, deep_tokens(&block.cold(slot)?)]).map_err(read_error)?;
-            letters += 1;
+        if place <= 0 {
+            continue;
+        }
+        letters += 1;
+        if let Ok(cold) = block.cold(slot) {
+            insert.execute(params![place, deep_tokens(&cold)]).map_err(read_error)?;
         }
     }
     Ok(letters)

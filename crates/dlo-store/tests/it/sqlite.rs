@@ -1,6 +1,8 @@
 //! The embedded store: the suite, and what is its own (one process, its file, its schema).
 
 use async_trait::async_trait;
+use dlo_core::attempt::{AttemptRecord, History};
+use dlo_core::time::Timestamp;
 use dlo_store::sqlite::SqliteStore;
 use dlo_store::{DynStore, StoreError, StoreLimits};
 use rusqlite::Connection;
@@ -47,6 +49,25 @@ async fn a_second_opening_is_refused_with_directions() {
     assert!(matches!(refusal, StoreError::InUse { .. }), "{refusal}");
     assert!(refusal.to_string().contains(&std::process::id().to_string()), "{refusal}");
     drop(store);
+}
+
+#[tokio::test]
+async fn a_letter_that_cannot_be_read_does_not_hold_up_the_index_of_others() {
+    let home = fresh().await;
+    let store = home.open().await;
+    let beyond = letter(1, |l| {
+        l.history = History::from_records([AttemptRecord {
+            number: 1,
+            at: Timestamp::from_micros(i64::MAX),
+            error_class: None,
+            message: None,
+            verdict: None,
+            delay_ms: None,
+        }]);
+    });
+    let ids = insert(&store, vec![beyond, letter(2, |_| {})]).await;
+    assert!(matches!(store.letter(ids[0]).await, Err(StoreError::Unreadable(_))));
+    assert_eq!(store.index_payloads().await.unwrap(), 0);
 }
 
 #[tokio::test]

@@ -49,7 +49,8 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// Returns when it is durable, with one result per letter in the order given. A letter whose dedupe key is stored
     /// already, or stands earlier in the same batch, is a duplicate and changes nothing. A letter with `replay_of`
     /// naming a letter that is here becomes a new death of it, and the letter is open again unless somebody closed it
-    /// meanwhile; if that letter is not here, it is stored as a new one. Checkpoints only move forward. `now` is the
+    /// meanwhile; it belongs to the source of its new death from then on, and is counted there. If that letter is not
+    /// here, it is stored as a new one. Checkpoints only move forward. `now` is the
     /// office's clock. Batches may share a transaction.
     /// [`StoreError::Overloaded`] when too much is waiting: nothing of the batch was taken.
     async fn insert(&self, batch: Batch, now: Timestamp) -> Result<Vec<Inserted>, StoreError>;

@@ -2,7 +2,8 @@
 //!
 //! The letter moves to the place of its new failure and shows that failure; what it was before stands in `deaths`.
 //! Its payload, key, headers and origin stay those of the first time. If the letter is closed meanwhile (discarded,
-//! compensated, archived) the death is recorded and the letter stays closed. Its row is locked by whoever calls.
+//! compensated, archived) the death is recorded and the letter stays closed. A letter that comes back through another
+//! source is that source's from then on. Its row is locked by whoever calls.
 
 use deadpool_postgres::Transaction;
 use dlo_core::id::LetterId;
@@ -21,6 +22,7 @@ use crate::place::Place;
 struct Former {
     place: Place,
     group: GroupRow,
+    source: String,
     status: Status,
     deaths: i64,
     /// Exact values that stay findable.
@@ -47,13 +49,18 @@ pub(super) async fn die_again(
     tally.count(row.group.row, status, 1);
     tally.see(row.group.row, row.letter.failed_at);
     tally.arrived(&row.letter.source).deaths += 1;
+    if former.source != row.letter.source {
+        tally.arrived(&former.source).captured -= 1;
+        tally.arrived(&row.letter.source).captured += 1;
+    }
     Ok(())
 }
 
 async fn find(db: &Transaction<'_>, id: LetterId) -> Result<Former, StoreError> {
     let sql =
-        "SELECT place, group_id, status, deaths, msg_key, correlation_id, message_id, trace_id, event_version
-                 FROM letters WHERE id = $1";
+        "SELECT l.place, l.group_id, l.status, l.deaths, l.msg_key, l.correlation_id, l.message_id, l.trace_id,
+                l.event_version, g.source
+           FROM letters l JOIN groups g ON g.id = l.group_id WHERE l.id = $1";
     let row = db.query_one(sql, &[&id.0]).await.map_err(read_error)?;
     let mut tokens = Vec::new();
     if let Some(key) = row.get::<_, Option<&[u8]>>(4) {
@@ -67,6 +74,7 @@ async fn find(db: &Transaction<'_>, id: LetterId) -> Result<Former, StoreError> 
     Ok(Former {
         place: Place(row.get(0)),
         group: row.get(1),
+        source: rows::text(&row, 9),
         status: rows::status(row.get(2))?,
         deaths: row.get(3),
         tokens,

@@ -25,6 +25,7 @@ pub(super) struct Tally {
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Arrived {
+    /// Less than zero when letters went on to another source.
     pub(super) captured: i64,
     pub(super) deaths: i64,
 }
@@ -45,8 +46,10 @@ const SEE: &str = "
 /// Only what was resolved is written: a storm into a living group touches no row of `groups`.
 const COME_BACK: &str = "UPDATE groups SET status = $2 WHERE id = ANY($1) AND status = $3";
 
+/// A source that a letter went away from captured nothing now.
 const ARRIVE: &str = "
-    INSERT INTO sources SELECT t.name, pg_backend_pid() % 8, t.captured, t.deaths, $4
+    INSERT INTO sources
+    SELECT t.name, pg_backend_pid() % 8, t.captured, t.deaths, CASE WHEN t.deaths > 0 THEN $4::bigint ELSE 0 END
       FROM UNNEST($1::text[], $2::bigint[], $3::bigint[]) AS t (name, captured, deaths)
     ON CONFLICT (name, shard) DO UPDATE
        SET captured = sources.captured + excluded.captured, deaths = sources.deaths + excluded.deaths,

@@ -2,7 +2,8 @@
 //!
 //! The letter moves to the place of its new failure and shows that failure; what it was before stands in `deaths`.
 //! Its payload, key, headers and origin stay those of the first time. If the letter is closed meanwhile (discarded,
-//! compensated, archived) the death is recorded and the letter stays closed.
+//! compensated, archived) the death is recorded and the letter stays closed. A letter that comes back through another
+//! source is that source's from then on.
 
 use dlo_core::id::LetterId;
 use dlo_core::letter::{NewLetter, Status, Step};
@@ -11,7 +12,7 @@ use dlo_core::words;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::catalog::{GroupRow, Staged};
-use super::write::{Grouping, Stored, Tools, arrived, index_tokens, next_place, touch};
+use super::write::{Grouping, Stored, Tools, arrived, index_tokens, next_place, touch, went_over};
 use super::{audit, read_error, rows};
 use crate::place::Place;
 use crate::{Event, StoreError};
@@ -62,6 +63,7 @@ pub(super) fn die_again(
     staged.count(death.group.row, status, 1);
     touch(staged, tools, death.group.row, death.letter.failed_at);
     arrived(staged, &death.letter.source, death.now).deaths += 1;
+    went_over(staged, tools, former.group, &death.letter.source, death.now);
     audit::append(db, &audit::Row::of_letter(death.now, Event::DiedAgain, former.id, death.letter))
 }
 

@@ -106,10 +106,26 @@ impl Catalog {
     }
 
     /// Takes over groups that a transaction is about to commit, still empty: whoever reads a letter right after
-    /// the commit must find its group here. If the commit fails the catalog is loaded anew.
-    pub(super) fn announce(&mut self, staged: &mut Staged) {
+    /// the commit must find its group here. Returns what to take back if the commit fails.
+    pub(super) fn announce(&mut self, staged: &mut Staged) -> Vec<GroupRow> {
+        let rows = staged.new_groups.keys().copied().collect();
         for (row, group) in std::mem::take(&mut staged.new_groups) {
             self.add(row, group);
+        }
+        rows
+    }
+
+    /// Takes back groups whose commit failed. In memory only, so that it succeeds on a disk that fails: a group that
+    /// stayed here would be given letters, and is not in the database.
+    pub(super) fn withdraw(&mut self, announced: &[GroupRow]) {
+        for group in announced.iter().filter_map(|row| self.groups.remove(row)) {
+            self.rows.remove(&group.id);
+            if let Some(source) = self.sources.get_mut(&group.source) {
+                source.groups -= 1;
+                if *source == Source::default() {
+                    self.sources.remove(&group.source);
+                }
+            }
         }
     }
 
@@ -129,7 +145,7 @@ impl Catalog {
         }
         for (name, arrived) in staged.sources {
             let source = self.sources.entry(name).or_default();
-            source.captured += arrived.captured;
+            source.captured = source.captured.saturating_add_signed(arrived.captured);
             source.deaths += arrived.deaths;
             source.last_captured = source.last_captured.max(Some(arrived.at));
         }
@@ -155,7 +171,8 @@ pub(super) struct Touch {
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Arrived {
-    pub(super) captured: u64,
+    /// Less than zero when letters went on to another source.
+    pub(super) captured: i64,
     pub(super) deaths: u64,
     pub(super) new_groups: usize,
     pub(super) at: Timestamp,
@@ -170,4 +187,42 @@ impl Staged {
 /// A stored id.
 pub(super) fn uuid(bytes: &[u8]) -> Result<Uuid, rusqlite::Error> {
     Uuid::from_slice(bytes).map_err(|_| rows::unreadable("id"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn group(source: &str, number: u128) -> Group {
+        Group {
+            id: GroupId(Uuid::from_u128(number)),
+            fingerprint_version: 1,
+            source: source.into(),
+            queue: source.into(),
+            consumer: None,
+            event_type: None,
+            error_class: None,
+            template: String::new(),
+            overflow: false,
+            status: GroupStatus::New,
+            owner: None,
+            first_seen: Timestamp::EPOCH,
+            last_seen: Timestamp::EPOCH,
+            counts: StatusCounts::default(),
+        }
+    }
+
+    #[test]
+    fn groups_whose_commit_failed_leave_no_trace() {
+        let mut catalog = Catalog::default();
+        catalog.add(1, group("orders", 1));
+        let new_groups = BTreeMap::from([(2, group("orders", 2)), (3, group("refunds", 3))]);
+        let mut staged = Staged { new_groups, ..Staged::default() };
+        let announced = catalog.announce(&mut staged);
+        assert_eq!(catalog.row(GroupId(Uuid::from_u128(3))), Some(3));
+        catalog.withdraw(&announced);
+        assert_eq!((catalog.last_row(), catalog.row(GroupId(Uuid::from_u128(3)))), (1, None));
+        assert_eq!(catalog.sources.keys().collect::<Vec<_>>(), ["orders"]);
+        assert_eq!(catalog.sources["orders"].groups, 1);
+    }
 }

@@ -202,6 +202,18 @@ pub(super) fn arrived<'s>(staged: &'s mut Staged, source: &str, at: Timestamp) -
     arrived
 }
 
+/// A letter of the group `from` is one of source `to` from now on, and so is its capture.
+pub(super) fn went_over(staged: &mut Staged, tools: &Tools<'_>, from: GroupRow, to: &str, at: Timestamp) {
+    let known = tools.shared.catalog(|catalog| catalog.groups.get(&from).map(|group| group.source.clone()));
+    let from = known.or_else(|| staged.new_groups.get(&from).map(|group| group.source.clone()));
+    if let Some(from) = from.filter(|from| from != to) {
+        // Nothing was captured there now.
+        let none = Arrived { captured: 0, deaths: 0, new_groups: 0, at: Timestamp::EPOCH };
+        staged.sources.entry(from).or_insert(none).captured -= 1;
+        arrived(staged, to, at).captured += 1;
+    }
+}
+
 /// A letter arrived in the group: seen later, and back again if it was resolved.
 pub(super) fn touch(staged: &mut Staged, tools: &Tools<'_>, row: GroupRow, at: Timestamp) {
     let touch = staged.touched.entry(row).or_insert_with(|| {
@@ -367,7 +379,7 @@ pub(super) fn flush(db: &Connection, staged: &Staged) -> Result<(), StoreError> 
         .map_err(read_error)?;
     for (name, arrived) in &staged.sources {
         source
-            .execute(params![name, arrived.captured as i64, arrived.deaths as i64, arrived.at.as_micros()])
+            .execute(params![name, arrived.captured, arrived.deaths as i64, arrived.at.as_micros()])
             .map_err(read_error)?;
     }
     Ok(())

@@ -156,11 +156,9 @@ impl Writer {
         let result = work(&transaction, &mut staged, &mut tools)?;
         write::flush(&transaction, &staged)?;
         let unindexed = tools.unindexed;
-        self.shared.change(|catalog| catalog.announce(&mut staged));
+        let announced = self.shared.change(|catalog| catalog.announce(&mut staged));
         if let Err(failed) = transaction.commit() {
-            // What was announced is not there: begin again from what is.
-            let loaded = Catalog::load(&self.connection)?;
-            self.shared.change(|catalog| *catalog = loaded);
+            self.shared.change(|catalog| catalog.withdraw(&announced));
             return Err(read_error(failed));
         }
         self.shared.change(|catalog| catalog.merge(staged));

@@ -146,7 +146,7 @@ async fn play(store: &DynStore, acts: Vec<Act>) {
     settle(store, &model).await;
 }
 
-/// Any letter may come back, closed ones too, from the source where it was.
+/// Any letter may come back, closed ones too, and through another source.
 async fn come_back(
     store: &DynStore,
     model: &mut Model,
@@ -157,7 +157,6 @@ async fn come_back(
 ) {
     let Some(id) = ids.get(of % ids.len().max(1)) else { return };
     let mut back = draft.letter();
-    back.source.clone_from(&model.letters[id].first.source);
     back.status = Status::Open;
     let back = letter(draft.offset, |l| {
         *l = back;

@@ -56,6 +56,23 @@ pub(crate) async fn a_letter_that_dies_again_gets_one_more_death_and_is_open(hom
     assert_eq!(store.verify().await.unwrap().problems, Vec::<String>::new());
 }
 
+pub(crate) async fn a_letter_that_comes_back_through_another_source_is_counted_there(home: &dyn Home) {
+    let store = home.open().await;
+    let ids = insert(&store, vec![letter(1, |_| {}), letter(2, |_| {})]).await;
+    store.insert(batch(vec![comeback(500, ids[0], |l| l.source = "refunds".into())]), at(600)).await.unwrap();
+    let numbers = |stats: dlo_store::Stats| -> Vec<_> {
+        let number =
+            |s: dlo_store::SourceStats| (s.source, s.captured, s.deaths, s.counts.total(), s.last_captured);
+        stats.sources.into_iter().map(number).collect()
+    };
+    let expected =
+        [("orders".to_string(), 1, 2, 1, Some(NOW)), ("refunds".to_string(), 1, 1, 1, Some(at(600)))];
+    assert_eq!(numbers(store.stats().await.unwrap()), expected);
+    assert_eq!(store.verify().await.unwrap().problems, Vec::<String>::new());
+    drop(store);
+    assert_eq!(numbers(home.open().await.stats().await.unwrap()), expected);
+}
+
 pub(crate) async fn a_letter_that_dies_again_keeps_what_it_was(home: &dyn Home) {
     let store = home.open().await;
     let original = full_letter(1);

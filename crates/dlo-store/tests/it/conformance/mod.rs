@@ -47,6 +47,7 @@ macro_rules! conformance {
             deaths {
                 a_letter_that_dies_again_gets_one_more_death_and_is_open
                 a_letter_that_dies_again_keeps_what_it_was
+                a_letter_that_comes_back_through_another_source_is_counted_there
                 a_closed_letter_that_dies_again_stays_closed
                 the_same_second_death_twice_is_one_death
                 two_more_deaths_in_one_batch_are_two

@@ -16,8 +16,8 @@ const VERSION: u8 = 1;
 const FULL: usize = 96 * 1024;
 /// Fast, and still halves typical JSON; measured beside ingest, where the writer is the bottleneck.
 const LEVEL: i32 = 1;
-/// No block grows past one letter at its limits; a larger claim on disk is damage.
-const LARGEST: usize = 64 * 1024 * 1024;
+/// No broker takes a message of this size, so no block is larger; a larger claim on disk is damage.
+const LARGEST: usize = 1024 * 1024 * 1024;
 
 /// The part of a letter that stands in a block.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -54,6 +54,10 @@ pub(crate) fn pack(letters: &[NewLetter]) -> Result<Vec<Packed>, StoreError> {
 }
 
 fn close(raw: &mut Vec<u8>, members: &mut Vec<usize>) -> Result<Packed, StoreError> {
+    // What could not be read again is not taken: whoever sent it still has it.
+    if raw.len() > LARGEST {
+        return Err(StoreError::Unsupported(format!("a letter of more than {LARGEST} bytes cannot be kept")));
+    }
     let data = zstd::bulk::compress(raw, LEVEL)
         .map_err(|e| StoreError::Refused(format!("compressing a block: {e}")))?;
     let mut sized = (raw.len() as u32).to_le_bytes().to_vec();

@@ -23,6 +23,14 @@ pub(crate) struct BodyMemory {
 #[derive(Debug, Default)]
 pub(crate) struct Held(Option<OwnedSemaphorePermit>);
 
+impl Held {
+    /// Takes the room out, but for `bytes` that stay in memory.
+    pub(crate) fn take_but(&mut self, bytes: usize) -> Self {
+        let rest = self.0.as_mut().and_then(|permit| permit.split(bytes.min(permit.num_permits())));
+        std::mem::replace(self, Self(rest))
+    }
+}
+
 impl BodyMemory {
     pub(crate) fn new(bytes: usize, patience: Duration) -> Self {
         Self { room: Arc::new(Semaphore::new(bytes.min(Semaphore::MAX_PERMITS))), patience }
@@ -59,5 +67,19 @@ mod tests {
         assert_eq!((refused.status().as_u16(), refused.code()), (429, "overloaded"));
         drop(first);
         memory.hold(&mut second, 100).await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_still_in_memory_keeps_its_room() {
+        let memory = BodyMemory::new(100, Duration::from_secs(1));
+        let mut body = Held::default();
+        drop(body.take_but(10));
+        memory.hold(&mut body, 100).await.unwrap();
+        drop(body.take_but(60));
+        let mut other = Held::default();
+        assert!(memory.hold(&mut other, 41).await.is_err());
+        memory.hold(&mut other, 40).await.unwrap();
+        drop(body.take_but(1_000));
+        assert!(memory.hold(&mut other, 1).await.is_err());
     }
 }

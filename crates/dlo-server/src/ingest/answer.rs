@@ -119,7 +119,8 @@ impl Reader {
             _ => self.lines.take(),
         };
         if !chunk.items.is_empty() {
-            chunk.held = std::mem::take(&mut self.held);
+            // The beginning of a line whose end has not come stays here, and so does its room.
+            chunk.held = self.held.take_but(self.lines.buffered());
             return Some(self.within_limit(chunk));
         }
         match self.ended.take()? {
@@ -282,17 +283,26 @@ pub(crate) async fn as_lines(pieces: impl Stream<Item = Piece> + Send + 'static)
             }
         }
     });
-    let first = receiver.recv().await;
-    match &first {
-        Some(Piece::Outcomes(outcomes)) => {
-            if let Some(problem) = not_taken_at_all(outcomes) {
-                return problem.into_response();
+    // While nothing is taken, the answer may still be that nothing was: that is known only at the end.
+    let mut first = Vec::new();
+    let mut refused = None;
+    while let Some(piece) = receiver.recv().await {
+        let nothing = match &piece {
+            Piece::Outcomes(outcomes) => not_taken_at_all(outcomes),
+            Piece::Incomplete(why) if first.is_empty() => {
+                Some(Problem::new(why.status, why.code, why.detail.clone()))
             }
+            Piece::Incomplete(_) => refused.take(),
+        };
+        let taken = nothing.is_none();
+        first.push(piece);
+        refused = nothing;
+        if taken {
+            break;
         }
-        Some(Piece::Incomplete(why)) => {
-            return Problem::new(why.status, why.code, why.detail.clone()).into_response();
-        }
-        None => {}
+    }
+    if let Some(problem) = refused {
+        return problem.into_response();
     }
     let rest = stream::unfold(receiver, |mut receiver| async { Some((receiver.recv().await?, receiver)) });
     let pieces = stream::iter(first).chain(rest).map(Some).chain(stream::iter([None]));
@@ -327,4 +337,35 @@ fn lines_of((tally, incomplete): &mut (Tally, Option<Incomplete>), piece: Option
         }
     }
     out.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use dlo_core::id::LetterId;
+    use dlo_core::time::Timestamp;
+
+    use super::*;
+    use crate::admit::Refusal;
+
+    fn behind() -> Piece {
+        Piece::Outcomes(vec![Refusal::new("overloaded", "send this item again").into()])
+    }
+
+    async fn answered(pieces: Vec<Piece>) -> (u16, String) {
+        let response = as_lines(stream::iter(pieces)).await;
+        let status = response.status().as_u16();
+        let body = axum::body::to_bytes(response.into_body(), 10_000).await.unwrap();
+        (status, String::from_utf8(body.to_vec()).unwrap())
+    }
+
+    #[tokio::test]
+    async fn nothing_was_taken_is_said_only_when_nothing_was() {
+        assert_eq!(answered(vec![behind(), behind()]).await.0, 429);
+        let stored = Outcome::Stored(LetterId::new(Timestamp::EPOCH, [1; 10]));
+        let (status, lines) = answered(vec![behind(), Piece::Outcomes(vec![stored]), behind()]).await;
+        assert_eq!(status, 200);
+        let told: Vec<bool> = lines.lines().take(3).map(|line| line.contains("overloaded")).collect();
+        assert_eq!(told, [true, false, true]);
+        assert!(lines.ends_with("{\"stored\":1,\"duplicate\":0,\"rejected\":2}\n"), "{lines}");
+    }
 }

@@ -112,6 +112,11 @@ impl Lines {
         self.skipping
     }
 
+    /// Bytes that are in memory.
+    pub(crate) fn buffered(&self) -> usize {
+        self.buffer.len()
+    }
+
     /// All lines that are complete.
     pub(crate) fn take(&mut self) -> Chunk {
         let slab = self.buffer.split_to(self.line).freeze();

@@ -1,7 +1,7 @@
-//! Blocks: what is read rarely (headers, payload, stack, history), packed a hundred letters at a time and compressed.
+//! Blocks: what is read rarely (headers, payload, stack, history), packed some thirty letters at a time and compressed.
 //!
 //! A block is written in the same transaction as the rows that point into it and is never changed afterwards; a
-//! letter knows its block and its slot. About a hundred small letters share one, which compresses to half of what
+//! letter knows its block and its slot. Some thirty small letters share one, which compresses to half of what
 //! each alone would; a large letter has one to itself. The layout is ours, little-endian, and begins with a version.
 
 use bytes::Bytes;
@@ -12,8 +12,9 @@ use dlo_core::message::{Headers, Payload};
 use crate::StoreError;
 
 const VERSION: u8 = 1;
-/// A block is closed when it holds this many bytes before compression.
-const FULL: usize = 96 * 1024;
+/// A block is closed when it holds this many bytes before compression: larger ones are smaller on disk and dearer to
+/// look into, and a search for a phrase looks into many.
+const FULL: usize = 32 * 1024;
 /// Fast, and still halves typical JSON; measured beside ingest, where the writer is the bottleneck.
 const LEVEL: i32 = 1;
 /// No broker takes a message of this size, so no block is larger; a larger claim on disk is damage.

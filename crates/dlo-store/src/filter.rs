@@ -62,11 +62,16 @@ impl<'q> Filter<'q> {
         self.quick.push(words::exact(field, value.as_bytes()));
     }
 
-    /// Whether any term can only be decided with the block at hand.
-    pub(crate) fn needs_block(&self) -> bool {
-        let deep =
-            |m: &Matcher| matches!(m, Matcher::Header { .. } | Matcher::Payload { .. } | Matcher::Text(_));
-        self.terms.iter().any(|term| deep(&term.matcher))
+    /// Whether some term cannot be decided for this letter without its block: text is looked for in the error first.
+    pub(crate) fn needs_block(&self, letter: &Letter) -> bool {
+        self.terms.iter().any(|term| match &term.matcher {
+            Matcher::Header { .. } | Matcher::Payload { .. } => true,
+            Matcher::Text(text) => {
+                let phrase: Vec<String> = words::words(text).collect();
+                term.negated || !words::contains(&letter.error_message, &phrase)
+            }
+            _ => false,
+        })
     }
 
     /// The letter that an `id:` term names: then nothing else needs to be searched.

@@ -158,7 +158,7 @@ impl<'q> Search<'q> {
         if !self.filter.row_matches(&found.letter) {
             return Ok(false);
         }
-        if !self.filter.needs_block() {
+        if !self.filter.needs_block(&found.letter) {
             return Ok(true);
         }
         self.scanned += 1;

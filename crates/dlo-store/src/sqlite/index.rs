@@ -14,7 +14,7 @@ use crate::block::Block;
 use crate::prepare::deep_tokens;
 
 /// Blocks of one turn: about eight hundred letters, some tens of milliseconds.
-const TURN: i64 = 8;
+const TURN: i64 = 24;
 
 /// Indexes a few blocks; `false` when nothing is left or it failed.
 pub(super) fn step(writer: &mut Writer) -> bool {

@@ -173,7 +173,7 @@ impl<'q> Search<'q> {
         if !self.filter.row_matches(&found.letter) {
             return Ok(false);
         }
-        if !self.filter.needs_block() {
+        if !self.filter.needs_block(&found.letter) {
             return Ok(true);
         }
         if !self.blocks.contains_key(&found.block) {

@@ -43,7 +43,7 @@ fn row(n: u64) -> Row {
 }
 
 /// Inserts `count` rows from `first` on; returns the time spent inserting.
-pub fn run(database: &Path, first: u64, count: u64) -> Duration {
+pub(crate) fn run(database: &Path, first: u64, count: u64) -> Duration {
     let mut connection = Connection::open(database).expect("open the bare database");
     connection
         .execute_batch(

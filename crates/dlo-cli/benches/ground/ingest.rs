@@ -14,7 +14,7 @@ use crate::{bare, letters};
 const PIECE: u64 = 50_000;
 const CONNECTIONS: u64 = 2;
 
-pub fn run(scratch: &Path, rounds: u64, million: u64) {
+pub(crate) fn run(scratch: &Path, rounds: u64, million: u64) {
     println!("ingest: NDJSON over HTTP, 1 KB payloads, {rounds} rounds of {PIECE} letters on fresh stores");
     let mut ratios = Vec::new();
     let mut peak: f64 = 0.0;

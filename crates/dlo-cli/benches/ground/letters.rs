@@ -11,7 +11,7 @@ use dlo_core::reason::Reason;
 use dlo_core::time::Timestamp;
 use dlo_core::verdict::VerdictKind;
 
-pub const CLASSES: [&str; 10] = [
+pub(crate) const CLASSES: [&str; 10] = [
     "KeyError",
     "TimeoutError",
     "JSONDecodeError",
@@ -23,46 +23,46 @@ pub const CLASSES: [&str; 10] = [
     "NullPointerException",
     "RateLimited",
 ];
-pub const TYPES: u64 = 50;
-pub const CONSUMERS: [&str; 4] = ["pricing", "billing", "mail", "search"];
-pub const TEAMS: [&str; 3] = ["payments", "growth", "core"];
+pub(crate) const TYPES: u64 = 50;
+pub(crate) const CONSUMERS: [&str; 4] = ["pricing", "billing", "mail", "search"];
+pub(crate) const TEAMS: [&str; 3] = ["payments", "growth", "core"];
 /// 2026-11-01T00:00:00Z.
 const START_MS: i64 = 1_793_491_200_000;
 
 /// A cheap mix of the bits of `n`.
-pub fn mix(n: u64) -> u64 {
+pub(crate) fn mix(n: u64) -> u64 {
     let mut z = n.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)
 }
 
-pub fn source(n: u64) -> &'static str {
+pub(crate) fn source(n: u64) -> &'static str {
     ["orders", "invoices", "shipments", "refunds"][(mix(n) % 4) as usize]
 }
 
-pub fn event_type(n: u64) -> String {
+pub(crate) fn event_type(n: u64) -> String {
     format!("shop.event-{:02}", mix(n ^ 0x5a) % TYPES)
 }
 
-pub fn class(n: u64) -> &'static str {
+pub(crate) fn class(n: u64) -> &'static str {
     // The class follows the type, as it does in life: each type fails in two ways.
     CLASSES[((mix(n ^ 0x5a) % TYPES + mix(n ^ 0x77) % 2) % 10) as usize]
 }
 
-pub fn consumer(n: u64) -> &'static str {
+pub(crate) fn consumer(n: u64) -> &'static str {
     CONSUMERS[(mix(n ^ 0x5a) % TYPES % 4) as usize]
 }
 
-pub fn key(n: u64) -> String {
+pub(crate) fn key(n: u64) -> String {
     format!("C-{}", mix(n ^ 0x11) % 20_000)
 }
 
-pub fn correlation(n: u64) -> String {
+pub(crate) fn correlation(n: u64) -> String {
     format!("req_{:016x}", mix(n ^ 0x22))
 }
 
-pub fn message(n: u64) -> String {
+pub(crate) fn message(n: u64) -> String {
     format!(
         "pin {} not in tax table {} for customer CUST-{}: lookup of region failed after {} ms in worker {}",
         560_000 + mix(n ^ 0x33) % 1_000,
@@ -74,7 +74,7 @@ pub fn message(n: u64) -> String {
 }
 
 /// About 1,024 bytes of JSON.
-pub fn payload(n: u64) -> String {
+pub(crate) fn payload(n: u64) -> String {
     let mut lines = String::new();
     for line in 0..7 {
         let sku = mix(n ^ (line << 8)) % 100_000;
@@ -97,12 +97,12 @@ pub fn payload(n: u64) -> String {
     )
 }
 
-pub fn failed_at(n: u64) -> Timestamp {
+pub(crate) fn failed_at(n: u64) -> Timestamp {
     Timestamp::from_millis(START_MS + (n / 2) as i64)
 }
 
 /// Letter `n` as the HTTP API takes it, one line.
-pub fn ndjson(n: u64, out: &mut Vec<u8>) {
+pub(crate) fn ndjson(n: u64, out: &mut Vec<u8>) {
     use std::io::Write;
     let _ = writeln!(
         out,
@@ -125,7 +125,7 @@ pub fn ndjson(n: u64, out: &mut Vec<u8>) {
 }
 
 /// Letter `n` as the store takes it.
-pub fn letter(n: u64) -> NewLetter {
+pub(crate) fn letter(n: u64) -> NewLetter {
     let mut headers = Headers::new();
     headers.push_text("x-tenant", "acme");
     headers.push_text("content-type", "application/json");
@@ -135,7 +135,7 @@ pub fn letter(n: u64) -> NewLetter {
 }
 
 /// A letter of a storm: small, one source, with this error text.
-pub fn storm(n: u64, error_message: String) -> NewLetter {
+pub(crate) fn storm(n: u64, error_message: String) -> NewLetter {
     new_letter(n, "orders", error_message, Headers::new(), format!(r#"{{"order_id":"ORD-{n:010}"}}"#))
 }
 
@@ -184,7 +184,7 @@ fn new_letter(n: u64, source: &str, error_message: String, headers: Headers, pay
 }
 
 /// A letter of a storm in which everything fails for one reason.
-pub fn storm_of_one(n: u64) -> NewLetter {
+pub(crate) fn storm_of_one(n: u64) -> NewLetter {
     let same = storm(0, "connection to tax service refused".into());
     let origin = Origin::log(BrokerKind::Http, "orders", (n % 12) as i32, (n / 12) as i64);
     NewLetter {

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 /// The middle of some figures, and how far they spread.
 #[derive(Debug, Clone, Copy)]
-pub struct Median {
-    pub middle: f64,
-    pub low: f64,
-    pub high: f64,
+pub(crate) struct Median {
+    pub(crate) middle: f64,
+    pub(crate) low: f64,
+    pub(crate) high: f64,
 }
 
 impl Median {
-    pub fn of(mut figures: Vec<f64>) -> Self {
+    pub(crate) fn of(mut figures: Vec<f64>) -> Self {
         figures.sort_by(f64::total_cmp);
         let at = |index: usize| figures.get(index).copied().unwrap_or(f64::NAN);
         Self { middle: at(figures.len() / 2), low: at(0), high: at(figures.len().saturating_sub(1)) }
@@ -24,19 +24,19 @@ impl std::fmt::Display for Median {
     }
 }
 
-pub fn per_second(count: u64, spent: Duration) -> f64 {
+pub(crate) fn per_second(count: u64, spent: Duration) -> f64 {
     count as f64 / spent.as_secs_f64()
 }
 
 /// The value below which the share `part` of the times lies, in milliseconds.
-pub fn percentile(times: &mut [Duration], part: f64) -> f64 {
+pub(crate) fn percentile(times: &mut [Duration], part: f64) -> f64 {
     times.sort_unstable();
     let index = ((times.len() as f64 * part).ceil() as usize).clamp(1, times.len()) - 1;
     times[index].as_secs_f64() * 1_000.0
 }
 
 /// Peak resident memory of a process in megabytes; this one if `pid` is `None`.
-pub fn peak_mb(pid: Option<u32>) -> f64 {
+pub(crate) fn peak_mb(pid: Option<u32>) -> f64 {
     let who = pid.map_or_else(|| "self".to_string(), |pid| pid.to_string());
     let status = std::fs::read_to_string(format!("/proc/{who}/status")).unwrap_or_default();
     let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap_or_default();
@@ -46,7 +46,7 @@ pub fn peak_mb(pid: Option<u32>) -> f64 {
 }
 
 /// One figure against its bar.
-pub fn bar(what: &str, figure: f64, bar: f64, at_least: bool) {
+pub(crate) fn bar(what: &str, figure: f64, bar: f64, at_least: bool) {
     let met = if at_least { figure >= bar } else { figure <= bar };
     let relation = if at_least { "at least" } else { "at most" };
     let verdict = if met { "met" } else { "NOT MET" };

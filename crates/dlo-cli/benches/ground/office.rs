@@ -6,13 +6,13 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-pub struct Office {
+pub(crate) struct Office {
     process: Child,
-    pub port: u16,
+    pub(crate) port: u16,
 }
 
 impl Office {
-    pub fn start(data: &Path) -> Self {
+    pub(crate) fn start(data: &Path) -> Self {
         let port = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port").port();
         let process = Command::new(env!("CARGO_BIN_EXE_dlo"))
             .args(["serve", "--listen", &format!("127.0.0.1:{port}"), "--data"])
@@ -30,19 +30,19 @@ impl Office {
         office
     }
 
-    pub fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.process.id()
     }
 
     /// One GET on a connection of its own: status and body.
-    pub fn get(&self, path: &str) -> (u16, String) {
+    pub(crate) fn get(&self, path: &str) -> (u16, String) {
         let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.port)) else { return (0, String::new()) };
         let _ = write!(stream, "GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n");
         answer(stream)
     }
 
     /// Sends NDJSON in chunks over one connection and waits for the answer. Returns how many were stored.
-    pub fn send(&self, bodies: &[Vec<u8>]) -> u64 {
+    pub(crate) fn send(&self, bodies: &[Vec<u8>]) -> u64 {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).expect("connect");
         write!(
             stream,
@@ -80,7 +80,7 @@ fn answer(stream: TcpStream) -> (u16, String) {
 }
 
 /// The number that follows `mark` in a JSON text; the answers here are too large to be parsed for one figure.
-pub fn number_behind(text: &str, mark: &str) -> u64 {
+pub(crate) fn number_behind(text: &str, mark: &str) -> u64 {
     let digits = text.split(mark).nth(1).unwrap_or_default();
     digits.chars().take_while(char::is_ascii_digit).collect::<String>().parse().unwrap_or(0)
 }

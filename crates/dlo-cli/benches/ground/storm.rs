@@ -18,7 +18,7 @@ use crate::{letters, runtime};
 
 const KINDS: [&str; 3] = ["calm", "identical", "distinct"];
 
-pub fn run(scratch: &Path, million: u64) {
+pub(crate) fn run(scratch: &Path, million: u64) {
     let runtime = runtime();
     let postgres = runtime.block_on(Postgres::shared());
     for engine in ["sqlite", "postgres"] {
@@ -54,7 +54,7 @@ fn child(engine: &str, kind: &str, place: &str, count: u64) -> (f64, f64) {
 }
 
 /// The child: fills one store with one kind, checks the counts, prints rate and memory.
-pub fn one(engine: &str, kind: &str, place: &str, count: u64) {
+pub(crate) fn one(engine: &str, kind: &str, place: &str, count: u64) {
     runtime().block_on(async {
         let limits = StoreLimits::default();
         let cap = limits.groups_per_source as u64;

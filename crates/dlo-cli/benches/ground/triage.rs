@@ -16,7 +16,7 @@ use crate::{letters, runtime};
 
 const ASKED: u64 = 200;
 
-pub fn run(scratch: &Path, million: u64) {
+pub(crate) fn run(scratch: &Path, million: u64) {
     let data = scratch.join("office-triage");
     println!("triage: {million} letters, each question asked {ASKED} times over HTTP");
     fill(&data, 0, million / 100);

@@ -1,12 +1,13 @@
 //! The one thread that writes.
 //!
 //! Inserts that wait share a transaction, and so an fsync; everything else is a closure that runs between them. When
-//! nothing waits, the thread indexes payloads, a few blocks at a time, so that indexing never holds up a letter for
-//! long; when the index lags far behind under steady load, it takes a turn after every transaction.
+//! nothing came for a moment, the thread indexes payloads, a few blocks at a time, so that indexing never holds up a
+//! letter for long; when the index lags far behind under steady load, it takes a turn after every transaction.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, TryRecvError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, RwLock};
+use std::time::Duration;
 
 use dlo_core::time::Timestamp;
 use rusqlite::Connection;
@@ -18,7 +19,9 @@ use crate::prepare::Prepared;
 use crate::{Inserted, StoreError, StoreLimits};
 
 /// Letters that may wait for the payload index before it takes turns with inserts.
-const INDEX_LAG: u64 = 200_000;
+const INDEX_LAG: u64 = 1_000_000;
+/// How long nothing must come before payloads are indexed: longer than the gaps inside a stream.
+const QUIET: Duration = Duration::from_millis(50);
 
 /// What readers and the writer share.
 #[derive(Debug, Default)]
@@ -95,14 +98,16 @@ impl Writer {
 
     /// The next job; while there is none, payloads are indexed.
     fn next(&mut self, jobs: &Receiver<Job>) -> Option<Job> {
+        let mut patience = QUIET;
         while self.shared.unindexed.load(Ordering::Relaxed) > 0 {
-            match jobs.try_recv() {
+            match jobs.recv_timeout(patience) {
                 Ok(job) => return Some(job),
-                Err(TryRecvError::Disconnected) => return None,
-                Err(TryRecvError::Empty) => {
+                Err(RecvTimeoutError::Disconnected) => return None,
+                Err(RecvTimeoutError::Timeout) => {
                     if !index::step(self) {
                         break;
                     }
+                    patience = Duration::ZERO;
                 }
             }
         }

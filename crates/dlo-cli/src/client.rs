@@ -7,10 +7,12 @@ mod pages;
 mod problem;
 
 use std::io::Read;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
 use ureq::http::Response;
+use ureq::tls::{Certificate, RootCerts, TlsConfig};
 use ureq::{Agent, Body, RequestBuilder, SendBody};
 
 use crate::args::ClientArgs;
@@ -58,6 +60,9 @@ impl Client {
         // This machine is reached directly, whatever proxy the environment names.
         if ["127.", "localhost", "[::1]"].iter().any(|near| host.starts_with(near)) {
             config = config.proxy(None);
+        }
+        if base.starts_with("https://") {
+            config = config.tls_config(trust_of_the_system());
         }
         let token = args.token.clone().filter(|token| !token.is_empty());
         let author =
@@ -185,6 +190,16 @@ impl Client {
 fn is_cut(cause: &std::io::Error) -> bool {
     use std::io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset};
     matches!(cause.kind(), BrokenPipe | ConnectionAborted | ConnectionReset)
+}
+
+/// The certificates that this machine trusts, a company's own among them. Read only when they are needed.
+fn trust_of_the_system() -> TlsConfig {
+    let found = rustls_native_certs::load_native_certs().certs;
+    let roots = found.iter().map(|der| Certificate::from_der(der).to_owned());
+    TlsConfig::builder()
+        .root_certs(RootCerts::from(roots.collect::<Vec<_>>()))
+        .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .build()
 }
 
 #[cfg(test)]

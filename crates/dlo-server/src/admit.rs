@@ -12,6 +12,8 @@ use std::borrow::Cow;
 use std::sync::{PoisonError, RwLock};
 
 use dlo_core::attempt::History;
+use dlo_core::classify::{Place, Ruleset, Unknown};
+use dlo_core::failure::Failure;
 use dlo_core::fingerprint::{Fingerprint, Parts};
 use dlo_core::id::LetterId;
 use dlo_core::letter::{NewLetter, Status};
@@ -128,11 +130,13 @@ pub(crate) enum Manner {
 pub(crate) struct Admission {
     /// Changes when the config is read anew; a lock that is held for one look costs less than a letter's hash.
     owners: RwLock<Owners>,
+    /// The built-in rules. They compile, as a test of the core proves; without them no reason would be derived.
+    rules: Option<Ruleset>,
 }
 
 impl Admission {
     pub(crate) fn new(owners: Owners) -> Self {
-        Self { owners: RwLock::new(owners) }
+        Self { owners: RwLock::new(owners), rules: Ruleset::compile(Vec::new()).ok() }
     }
 
     /// From now on these rules say who owns what.
@@ -151,6 +155,23 @@ impl Admission {
         };
         let owners = self.owners.read().unwrap_or_else(PoisonError::into_inner);
         owners.owner_of(&subject).map(str::to_string)
+    }
+
+    /// The reason of a letter that names none: what the built-in rules know of its error for certain, so that "could not
+    /// parse" is not filed under "could not process".
+    fn reason_of(&self, draft: &Draft) -> Reason {
+        let failure = Failure {
+            code: draft.error_code.clone(),
+            ..Failure::new(draft.error_class.clone().unwrap_or_default(), draft.error_message.clone())
+        };
+        let place = Place {
+            queue: &draft.origin.queue,
+            consumer: draft.consumer.as_deref(),
+            event_type: draft.event_type.as_deref(),
+        };
+        let known = self.rules.as_ref().map(|rules| rules.classify(&failure, &place, Unknown::DeadLetter));
+        let terminal = known.filter(|known| known.verdict == VerdictKind::DeadLetter);
+        terminal.map_or(Reason::ProcessingError, |known| known.reason)
     }
 
     /// A letter as the store takes it. `otherwise` is its dedupe key where its origin has no coordinates.
@@ -184,7 +205,7 @@ impl Admission {
         Ok(NewLetter {
             attempts: draft.attempts.unwrap_or(tried),
             failed_at: times,
-            reason: draft.reason.unwrap_or(Reason::ProcessingError),
+            reason: draft.reason.unwrap_or_else(|| self.reason_of(&draft)),
             status: draft.status.unwrap_or(match verdict {
                 VerdictKind::Discard => Status::Discarded,
                 VerdictKind::DeadLetter | VerdictKind::Retry => Status::Open,

@@ -148,7 +148,8 @@ impl Store for SqliteStore {
         }
         let (reply, answer) = oneshot::channel();
         self.jobs.send(Job::Insert(Box::new(InsertJob { prepared, now, reply }))).map_err(|_| closed())?;
-        answer.await.map_err(|_| closed())?
+        let (inserted, _) = answer.await.map_err(|_| closed())??;
+        Ok(inserted)
     }
 
     async fn checkpoints(&self, source: &str) -> Result<Vec<Checkpoint>, StoreError> {

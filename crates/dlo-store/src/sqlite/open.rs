@@ -67,7 +67,10 @@ fn in_use(directory: &Path, lock: &mut File) -> StoreError {
 
 /// The one connection that writes. Migrates first.
 pub(super) fn writer(database: &Path) -> Result<Connection, StoreError> {
-    let mut connection = Connection::open(database).map_err(read_error)?;
+    // One thread uses it: SQLite need not lock it at every call.
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut connection = Connection::open_with_flags(database, flags).map_err(read_error)?;
     refuse_newer(&connection)?;
     connection
         .execute_batch(&format!(

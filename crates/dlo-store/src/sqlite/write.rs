@@ -10,7 +10,7 @@ use dlo_core::group::{Group, GroupStatus, StatusCounts};
 use dlo_core::id::{GroupId, LetterId};
 use dlo_core::letter::{NewLetter, Status, Step};
 use dlo_core::time::Timestamp;
-use rusqlite::{Connection, params};
+use rusqlite::{CachedStatement, Connection, params};
 
 use super::catalog::{Arrived, GroupRow, Staged, Touch, uuid};
 use super::writer::Shared;
@@ -36,6 +36,27 @@ pub(super) struct Stored {
     pub(super) size: u64,
 }
 
+/// The statements that every letter needs, looked up once a batch.
+struct Statements<'db> {
+    origin: CachedStatement<'db>,
+    letter: CachedStatement<'db>,
+    tokens: CachedStatement<'db>,
+}
+
+const INSERT_ORIGIN: &str = "INSERT INTO origins VALUES (?1, ?2) ON CONFLICT DO NOTHING";
+const INSERT_LETTER: &str = "
+    INSERT INTO letters VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19,
+           ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, 0, 1, ?31, ?32, ?33, ?34, ?35)
+    ON CONFLICT (place) DO NOTHING";
+const INSERT_TOKENS: &str = "INSERT INTO quick (rowid, tokens) VALUES (?1, ?2)";
+
+impl<'db> Statements<'db> {
+    fn new(db: &'db Connection) -> Result<Self, StoreError> {
+        let get = |sql| db.prepare_cached(sql).map_err(read_error);
+        Ok(Self { origin: get(INSERT_ORIGIN)?, letter: get(INSERT_LETTER)?, tokens: get(INSERT_TOKENS)? })
+    }
+}
+
 /// Writes one prepared batch.
 pub(super) fn insert(
     db: &Connection,
@@ -49,10 +70,12 @@ pub(super) fn insert(
         batch.blocks.iter().map(|b| vec![Place::NOWHERE; b.letters.len()]).collect();
     let mut results = Vec::with_capacity(batch.letters.len());
     let mut captured: BTreeMap<&str, u64> = BTreeMap::new();
+    let mut statements = Statements::new(db)?;
     for (index, letter) in batch.letters.iter().enumerate() {
         let (block, slot) = batch.slots[index];
         let stored = Stored { block: first_block + block as i64, slot, size: batch.sizes[index] };
-        let (inserted, place) = insert_one(db, staged, tools, letter, stored, &batch.tokens[index], now)?;
+        let (inserted, place) =
+            insert_one(db, &mut statements, staged, tools, letter, (stored, &batch.tokens[index]), now)?;
         if let Some(place) = place {
             places[block][slot] = place;
         }
@@ -79,11 +102,11 @@ pub(super) fn insert(
 /// Stores one letter. The place is returned when its cold part is needed.
 fn insert_one(
     db: &Connection,
+    statements: &mut Statements<'_>,
     staged: &mut Staged,
     tools: &mut Tools<'_>,
     letter: &NewLetter,
-    stored: Stored,
-    tokens: &str,
+    (stored, tokens): (Stored, &str),
     now: Timestamp,
 ) -> Result<(Inserted, Option<Place>), StoreError> {
     let former = match letter.replay_of {
@@ -91,7 +114,7 @@ fn insert_one(
         None => None,
     };
     let id = former.as_ref().map_or_else(|| LetterId::new(now, rand::random()), |former| former.id);
-    if let Some(known) = known_death(db, letter, id)? {
+    if let Some(known) = known_death(db, statements, letter, id)? {
         return Ok((Inserted::Duplicate(known), None));
     }
     let group = group_of(staged, tools, letter, now);
@@ -105,8 +128,8 @@ fn insert_one(
         )?;
         return Ok((Inserted::DiedAgain(id), Some(Place::ELSEWHERE)));
     }
-    let place = insert_row(db, tools, letter, group, stored, id, now)?;
-    index_tokens(db, place, tokens)?;
+    let place = insert_row(statements, tools, letter, group, stored, id, now)?;
+    write_tokens(&mut statements.tokens, place, tokens)?;
     staged.count(group.row, letter.status, 1);
     touch(staged, tools, group.row, letter.failed_at);
     let arrived = arrived(staged, &letter.source, now);
@@ -119,12 +142,14 @@ fn insert_one(
 }
 
 /// Remembers the death as one of letter `id`; if it is remembered already, says of which letter.
-fn known_death(db: &Connection, letter: &NewLetter, id: LetterId) -> Result<Option<LetterId>, StoreError> {
+fn known_death(
+    db: &Connection,
+    statements: &mut Statements<'_>,
+    letter: &NewLetter,
+    id: LetterId,
+) -> Result<Option<LetterId>, StoreError> {
     let Some(key) = &letter.dedupe else { return Ok(None) };
-    let mut remember = db
-        .prepare_cached("INSERT INTO origins VALUES (?1, ?2) ON CONFLICT DO NOTHING")
-        .map_err(read_error)?;
-    if remember.execute(params![key.0, id.0.as_bytes()]).map_err(read_error)? == 1 {
+    if statements.origin.execute(params![key.0, id.0.as_bytes()]).map_err(read_error)? == 1 {
         return Ok(None);
     }
     let mut find = db.prepare_cached("SELECT letter FROM origins WHERE key = ?1").map_err(read_error)?;
@@ -225,7 +250,7 @@ pub(super) fn touch(staged: &mut Staged, tools: &Tools<'_>, row: GroupRow, at: T
 }
 
 fn insert_row(
-    db: &Connection,
+    statements: &mut Statements<'_>,
     tools: &mut Tools<'_>,
     letter: &NewLetter,
     group: Grouping,
@@ -236,15 +261,9 @@ fn insert_row(
     let mut place = next_place(tools, letter.failed_at);
     let own = |word: Option<&String>| if group.overflow { word.cloned() } else { None };
     let micros = |at: Option<Timestamp>| at.map(Timestamp::as_micros);
-    let mut insert = db
-        .prepare_cached(
-            "INSERT INTO letters VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15,
-             ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, 0, 1, ?31, ?32, ?33, ?34, ?35)
-             ON CONFLICT (place) DO NOTHING",
-        )
-        .map_err(read_error)?;
     loop {
-        let written = insert
+        let written = statements
+            .letter
             .execute(params![
                 place.0,
                 id.0.as_bytes(),
@@ -296,12 +315,13 @@ pub(super) fn next_place(tools: &mut Tools<'_>, failed_at: Timestamp) -> Place {
 }
 
 pub(super) fn index_tokens(db: &Connection, place: Place, tokens: &str) -> Result<(), StoreError> {
-    if tokens.is_empty() {
-        return Ok(());
+    write_tokens(&mut db.prepare_cached(INSERT_TOKENS).map_err(read_error)?, place, tokens)
+}
+
+fn write_tokens(insert: &mut CachedStatement<'_>, place: Place, tokens: &str) -> Result<(), StoreError> {
+    if !tokens.is_empty() {
+        insert.execute(params![place.0, tokens]).map_err(read_error)?;
     }
-    let mut index =
-        db.prepare_cached("INSERT INTO quick (rowid, tokens) VALUES (?1, ?2)").map_err(read_error)?;
-    index.execute(params![place.0, tokens]).map_err(read_error)?;
     Ok(())
 }
 

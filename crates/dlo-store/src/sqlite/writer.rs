@@ -47,8 +47,11 @@ impl Shared {
 pub(super) struct InsertJob {
     pub(super) prepared: Prepared,
     pub(super) now: Timestamp,
-    pub(super) reply: oneshot::Sender<Result<Vec<Inserted>, StoreError>>,
+    pub(super) reply: oneshot::Sender<Result<Written, StoreError>>,
 }
+
+/// What became of a batch, and what is left of it: the caller frees that, the writer has better things to do.
+pub(super) type Written = (Vec<Inserted>, Prepared);
 
 pub(super) enum Job {
     Insert(Box<InsertJob>),
@@ -176,7 +179,7 @@ fn answer(jobs: Vec<InsertJob>, outcome: Result<Vec<Vec<Inserted>>, StoreError>)
     match outcome {
         Ok(results) => {
             for (job, result) in jobs.into_iter().zip(results) {
-                let _ = job.reply.send(Ok(result));
+                let _ = job.reply.send(Ok((result, job.prepared)));
             }
         }
         Err(error) => {

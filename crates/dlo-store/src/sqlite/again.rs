@@ -12,7 +12,8 @@ use dlo_core::words;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::catalog::{GroupRow, Staged};
-use super::write::{Grouping, Stored, Tools, arrived, index_tokens, next_place, touch, went_over};
+use super::grouping::{Grouping, arrived, touch, went_over};
+use super::write::{Stored, Tools, index_tokens, next_place};
 use super::{audit, read_error, rows};
 use crate::place::Place;
 use crate::{Event, StoreError};

@@ -29,6 +29,7 @@ mod again;
 mod audit;
 mod backup;
 mod catalog;
+mod grouping;
 mod groups;
 mod index;
 mod leases;

@@ -11,10 +11,10 @@ use dlo_core::query::Query;
 use rusqlite::Connection;
 
 use super::catalog::{Catalog, GroupRow};
-use super::read;
 use super::rows::Found;
 use super::streams::{Merged, Stream};
 use super::writer::Shared;
+use super::{read, read_error};
 use crate::block::Block;
 use crate::filter::Filter;
 use crate::place::{Place, Range};
@@ -35,6 +35,8 @@ pub(super) fn page(
 ) -> Result<LetterPage, StoreError> {
     let high = Place::from_cursor(page.cursor.as_ref())?;
     let mut search = Search::new(query, high);
+    // One snapshot for all streams: a letter that changes its status meanwhile is seen once, where it was.
+    let db = &db.unchecked_transaction().map_err(read_error)?;
     let mut letters = Vec::with_capacity(page.limit.min(64));
     let mut last = None;
     let ended = search.run(db, shared, Some(WORK), &mut |found| {
@@ -123,12 +125,11 @@ impl<'q> Search<'q> {
         let mut found = Pairs { pairs: Vec::new(), letters: 0, everything: !self.filter.concerns_groups() };
         found.everything &= statuses.len() == Status::ALL.len();
         for (row, group) in catalog.groups.iter().filter(|(_, group)| self.filter.may_hold(group)) {
-            for status in &statuses {
-                let count = group.counts.get(*status);
-                if count > 0 {
-                    found.pairs.push((*row, *status));
-                    found.letters += count;
-                }
+            // A group that has letters is asked for every status, counted or not: a letter may have taken a step
+            // that the snapshot shows and the catalog does not show yet.
+            if group.counts.total() > 0 {
+                found.pairs.extend(statuses.iter().map(|status| (*row, *status)));
+                found.letters += statuses.iter().map(|status| group.counts.get(*status)).sum::<u64>();
             }
         }
         found
@@ -193,7 +194,7 @@ impl<'q> Search<'q> {
     fn candidates(&self, db: &Connection, shared: &Shared) -> Result<Option<Merged>, StoreError> {
         let (pairs, total) = shared.catalog(|catalog| (self.pairs(catalog), catalog.totals()));
         // A phrase without a single word is found nowhere.
-        if pairs.letters == 0 || self.filter.phrases.iter().any(Vec::is_empty) {
+        if pairs.pairs.is_empty() || self.filter.phrases.iter().any(Vec::is_empty) {
             return Ok(None);
         }
         if let Some(words) = self.rarest_words(db, pairs.letters)? {
@@ -205,7 +206,7 @@ impl<'q> Search<'q> {
         let statuses = self.filter.statuses();
         let walked: u64 = statuses.iter().map(|status| total.get(*status)).sum();
         // Fifty matches are expected after this many rows of a walk over these statuses.
-        let walk_cost = walked / pairs.letters * 50;
+        let walk_cost = walked / pairs.letters.max(1) * 50;
         let streams = if pairs.pairs.len() as u64 * PAIR_COST <= walk_cost || pairs.pairs.len() <= 16 {
             pairs.pairs.iter().map(|(group, status)| Stream::pair(*group, *status)).collect()
         } else {

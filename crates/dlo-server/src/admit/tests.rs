@@ -31,6 +31,17 @@ fn what_is_left_open_gets_its_default() {
 }
 
 #[test]
+fn a_reason_that_is_left_open_follows_from_what_is_known_of_the_error() {
+    let of = |class: &str| Draft { error_class: Some(class.into()), ..draft() };
+    let reason = |draft: Draft| admit(draft, Manner::Refuse).unwrap().reason;
+    assert_eq!(reason(of("JSONDecodeError")), Reason::DeserializationError);
+    assert_eq!(reason(of("TaxTableError")), Reason::ProcessingError);
+    // A timeout is retried elsewhere; that it was parked does not say why.
+    assert_eq!(reason(of("TimeoutError")), Reason::ProcessingError);
+    assert_eq!(reason(Draft { reason: Some(Reason::Rejected), ..of("JSONDecodeError") }), Reason::Rejected);
+}
+
+#[test]
 fn what_the_runtime_discarded_is_kept_as_discarded() {
     let letter = admit(Draft { verdict: Some(VerdictKind::Discard), ..draft() }, Manner::Refuse).unwrap();
     assert_eq!(letter.status, Status::Discarded);

@@ -5,6 +5,7 @@
 
 pub(crate) mod group;
 pub(crate) mod inbox;
+mod indent;
 pub(crate) mod letter;
 pub(crate) mod letters;
 mod show;

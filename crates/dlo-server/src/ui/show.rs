@@ -4,6 +4,8 @@ use std::fmt::Write;
 
 use dlo_core::time::Timestamp;
 
+use super::indent;
+
 /// `4 min ago`, `3 h ago`, `12 d ago`.
 pub(crate) fn ago(time: Timestamp, now: Timestamp) -> String {
     let seconds = now.since(time).as_secs();
@@ -37,8 +39,8 @@ pub(crate) struct Shown {
 impl Shown {
     pub(crate) fn of(bytes: &[u8], most: usize) -> Self {
         if bytes.len() <= most
-            && let Ok(value) = serde_json::from_slice::<serde_json::Value>(bytes)
-            && let Ok(text) = serde_json::to_string_pretty(&value)
+            && let Ok(json) = serde_json::from_slice::<&serde_json::value::RawValue>(bytes)
+            && let text = indent::json(json.get())
             && text.len() <= most * 2
         {
             return Self { how: "JSON, indented for reading", text, cut: false };

@@ -25,7 +25,6 @@ pub(crate) const CLASSES: [&str; 10] = [
 ];
 pub(crate) const TYPES: u64 = 50;
 pub(crate) const CONSUMERS: [&str; 4] = ["pricing", "billing", "mail", "search"];
-pub(crate) const TEAMS: [&str; 3] = ["payments", "growth", "core"];
 /// 2026-11-01T00:00:00Z.
 const START_MS: i64 = 1_793_491_200_000;
 
@@ -52,6 +51,15 @@ pub(crate) fn class(n: u64) -> &'static str {
 
 pub(crate) fn consumer(n: u64) -> &'static str {
     CONSUMERS[(mix(n ^ 0x5a) % TYPES % 4) as usize]
+}
+
+/// The team that owns what a consumer fails on.
+pub(crate) fn owner(consumer: &str) -> &'static str {
+    match consumer {
+        "pricing" | "billing" => "payments",
+        "mail" => "growth",
+        _ => "core",
+    }
 }
 
 pub(crate) fn key(n: u64) -> String {
@@ -178,7 +186,7 @@ fn new_letter(n: u64, source: &str, error_message: String, headers: Headers, pay
         failed_at: failed_at(n),
         replay_id: None,
         replay_of: None,
-        owner: Some(TEAMS[(mix(n ^ 0x5a) % TYPES % 3) as usize].into()),
+        owner: Some(owner(consumer).into()),
         status: Status::Open,
     }
 }

@@ -6,6 +6,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::letters;
+
 pub(crate) struct Office {
     process: Child,
     pub(crate) port: u16,
@@ -14,7 +16,15 @@ pub(crate) struct Office {
 impl Office {
     pub(crate) fn start(data: &Path) -> Self {
         let port = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port").port();
+        let config = data.with_extension("toml");
+        let rules = letters::CONSUMERS.map(|name| {
+            let team = letters::owner(name);
+            format!("[[rules.owners]]\nwhen = {{ consumer = \"{name}\" }}\nowner = \"{team}\"\n")
+        });
+        std::fs::write(&config, rules.concat()).expect("write the config");
         let process = Command::new(env!("CARGO_BIN_EXE_dlo"))
+            .arg("--config")
+            .arg(&config)
             .args(["serve", "--listen", &format!("127.0.0.1:{port}"), "--data"])
             .arg(data)
             .stdout(Stdio::null())

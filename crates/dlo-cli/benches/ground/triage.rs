@@ -63,6 +63,7 @@ fn ask(office: &Office, path: &dyn Fn(u64) -> String) -> Vec<Duration> {
             let (status, body) = office.get(&path);
             let spent = start.elapsed();
             assert_eq!(status, 200, "{path}: {}", &body[..body.len().min(300)]);
+            assert!(body.contains("\"id\":\"") || body.contains("\"open\":"), "{path} found nothing");
             spent
         })
         .collect()
@@ -88,7 +89,10 @@ fn ask_all(data: &Path, million: u64) {
         ("newest 50 by type", Box::new(move |n| list(format!("type:{}", letters::event_type(n))))),
         ("newest 50 by class", Box::new(move |n| list(format!("class:{}", letters::class(n))))),
         ("newest 50 by consumer", Box::new(move |n| list(format!("consumer:{}", letters::consumer(n))))),
-        ("newest 50 by owner", Box::new(move |n| list(format!("owner:{}", letters::TEAMS[n as usize % 3])))),
+        (
+            "newest 50 by owner",
+            Box::new(move |n| list(format!("owner:{}", letters::owner(letters::consumer(n))))),
+        ),
         (
             "newest 50 by group",
             Box::new(move |n| list(format!("group:{}", groups[n as usize % groups.len()]))),

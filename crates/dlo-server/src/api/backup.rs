@@ -16,7 +16,7 @@ use futures::StreamExt;
 use rand::RngExt;
 use serde::Deserialize;
 use serde_json::json;
-use tokio::fs::File;
+use tokio::fs::{File, OpenOptions};
 use tokio::io::AsyncWriteExt;
 use tokio_util::io::ReaderStream;
 
@@ -118,7 +118,9 @@ pub(crate) async fn restore(
 
 async fn receive(office: &Office, mut from: Body, to: &Path) -> Answer<()> {
     let limits = &office.config.limits;
-    let mut file = File::create_new(to).await.map_err(disk)?;
+    // For its owner alone: it holds every payload there is.
+    let how = OpenOptions::new().write(true).create_new(true).mode(0o600).clone();
+    let mut file = how.open(to).await.map_err(disk)?;
     let mut written = 0_u64;
     while let Some(piece) = body::next(&mut from, limits.body_timeout).await? {
         written += piece.len() as u64;

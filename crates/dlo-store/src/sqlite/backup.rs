@@ -3,6 +3,7 @@
 //! Both use SQLite's own copying of pages. A restore is one write transaction of the live database: a crash in the
 //! middle leaves what was there before, and readers see the old or the new, never a mixture.
 
+use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
 
@@ -16,9 +17,12 @@ use crate::StoreError;
 
 /// Copies everything to `to`, which must not be there yet.
 pub(super) fn backup(db: &Connection, to: &Path) -> Result<(), StoreError> {
-    if to.exists() {
-        return Err(StoreError::Unsupported(format!("{} is there already; name a new file", to.display())));
-    }
+    open::make_private(to).map_err(|e| match e.kind() {
+        ErrorKind::AlreadyExists => {
+            StoreError::Unsupported(format!("{} is there already; name a new file", to.display()))
+        }
+        _ => StoreError::Refused(format!("{}: {e}", to.display())),
+    })?;
     let mut copy = Connection::open(to).map_err(read_error)?;
     // A snapshot held open: without it every commit of the writer would make the copying begin anew.
     let snapshot = db.unchecked_transaction().map_err(read_error)?;

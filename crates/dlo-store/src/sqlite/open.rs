@@ -1,10 +1,12 @@
 //! Opening the embedded database: one process at a time, the right pragmas, migrations forward.
 //!
 //! The lock is a file of its own, held by the operating system for as long as the process lives; a crash
-//! frees it. A database written by a newer version is refused before anything is changed.
+//! frees it. A database written by a newer version is refused before anything is changed. What is made here is for its
+//! owner alone: payloads are other people's data. What is there already keeps the rights that somebody gave it.
 
-use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{Read, Seek, Write};
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{ErrorKind, Read, Seek, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags};
@@ -35,13 +37,18 @@ impl Home {
                 directory.display()
             ))
         };
-        std::fs::create_dir_all(directory).map_err(|e| refused("cannot make the data directory", e))?;
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(directory)
+            .map_err(|e| refused("cannot make the data directory", e))?;
         let path = directory.join("office.lock");
         let mut lock = OpenOptions::new()
             .create(true)
             .truncate(false)
             .read(true)
             .write(true)
+            .mode(0o600)
             .open(path)
             .map_err(|e| refused("cannot write in the data directory", e))?;
         match lock.try_lock() {
@@ -54,8 +61,20 @@ impl Home {
             .set_len(0)
             .and_then(|()| lock.rewind())
             .and_then(|()| write!(lock, "{}", std::process::id()));
-        Ok(Self { database: directory.join("office.db"), _lock: lock })
+        let database = directory.join("office.db");
+        match make_private(&database) {
+            Err(e) if e.kind() != ErrorKind::AlreadyExists => {
+                Err(refused("cannot write in the data directory", e))
+            }
+            _ => Ok(Self { database, _lock: lock }),
+        }
     }
+}
+
+/// Makes an empty file that only its owner may read. SQLite takes it for an empty database, and gives the files that it
+/// puts beside it the same rights.
+pub(super) fn make_private(path: &Path) -> std::io::Result<()> {
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map(drop)
 }
 
 fn in_use(directory: &Path, lock: &mut File) -> StoreError {

@@ -1,5 +1,8 @@
 //! The embedded store: the suite, and what is its own (one process, its file, its schema).
 
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
 use async_trait::async_trait;
 use dlo_core::attempt::{AttemptRecord, History};
 use dlo_core::time::Timestamp;
@@ -68,6 +71,33 @@ async fn a_letter_that_cannot_be_read_does_not_hold_up_the_index_of_others() {
     let ids = insert(&store, vec![beyond, letter(2, |_| {})]).await;
     assert!(matches!(store.letter(ids[0]).await, Err(StoreError::Unreadable(_))));
     assert_eq!(store.index_payloads().await.unwrap(), 0);
+}
+
+fn mode(path: &Path) -> u32 {
+    std::fs::metadata(path).expect("it is there").permissions().mode() & 0o777
+}
+
+#[tokio::test]
+async fn what_the_store_makes_is_for_its_owner_alone() {
+    let home = fresh().await;
+    let data = home.0.path().join("office");
+    let store = SqliteStore::open(&data, StoreLimits::default()).unwrap();
+    let store: DynStore = store;
+    insert(&store, vec![letter(1, |_| {})]).await;
+    let copy = home.0.path().join("copy");
+    store.backup(&copy).await.unwrap();
+    assert_eq!((mode(&data), mode(&copy)), (0o700, 0o600));
+    for file in ["office.lock", "office.db", "office.db-wal", "office.db-shm"] {
+        assert_eq!(mode(&data.join(file)), 0o600, "{file}");
+    }
+}
+
+#[tokio::test]
+async fn a_directory_that_was_there_keeps_its_rights() {
+    let home = fresh().await;
+    std::fs::set_permissions(home.0.path(), std::fs::Permissions::from_mode(0o750)).unwrap();
+    home.open().await;
+    assert_eq!(mode(home.0.path()), 0o750);
 }
 
 #[tokio::test]

@@ -24,6 +24,7 @@ mod metrics;
 mod office;
 mod patient;
 mod query_text;
+mod scratch;
 mod server;
 mod ui;
 

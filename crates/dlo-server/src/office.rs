@@ -73,3 +73,15 @@ impl Office {
         self.clock.now()
     }
 }
+
+#[cfg(test)]
+impl Office {
+    /// An office without a door, on an embedded store.
+    pub(crate) fn in_directory(directory: &std::path::Path) -> Arc<Self> {
+        let store =
+            dlo_store::sqlite::SqliteStore::open(directory, dlo_store::StoreLimits::default()).unwrap();
+        let config = ServerConfig { scratch: Some(directory.to_path_buf()), ..ServerConfig::default() };
+        let clock = Arc::new(dlo_testkit::clock::TokioClock::default());
+        Arc::new(Self::new(config, store, clock, AdmissionLog::off(), Mask::default()))
+    }
+}

@@ -20,7 +20,7 @@ use crate::capture::{self, CaptureStatus};
 use crate::config::ServerConfig;
 use crate::mask::Mask;
 use crate::office::Office;
-use crate::{api, listen};
+use crate::{api, listen, scratch};
 
 /// Why the office could not run, or did not stop cleanly.
 #[derive(Debug, thiserror::Error)]
@@ -109,6 +109,7 @@ impl Server {
         if !address.ip().is_loopback() && self.config.token.is_none() {
             return Err(ServeError::TokenNeeded(address));
         }
+        scratch::sweep(&self.config);
         let office = Arc::new(Office::new(self.config, self.store, self.clock, self.log, self.mask));
         office.assign_owners().await?;
         let stop = CancellationToken::new();

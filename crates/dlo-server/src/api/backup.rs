@@ -1,9 +1,8 @@
 //! A copy of everything, taken and put back while the office goes on working.
 //!
-//! Both pass through a file in the scratch directory: the store writes and reads whole files. The file is gone
-//! when the request is over, however it ends.
+//! Both pass through a file in the scratch directory: the store writes and reads whole files. Both are tasks of their own
+//! once they work on the store: a client that goes away ends neither, and their place stays taken until they are done.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use axum::Json;
@@ -11,48 +10,22 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderValue, Request, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use dlo_store::{Deed, Event};
+use dlo_store::{Deed, Event, StoreError};
 use futures::StreamExt;
-use rand::RngExt;
 use serde::Deserialize;
 use serde_json::json;
-use tokio::fs::{File, OpenOptions};
+use tokio::fs::File;
 use tokio::io::AsyncWriteExt;
+use tokio::task::JoinError;
 use tokio_util::io::ReaderStream;
 
 use super::error::{Answer, Problem};
 use crate::body;
 use crate::office::Office;
 use crate::query_text::{Author, Params, note};
+use crate::scratch::Scratch;
 
 const OCTETS: &str = "application/octet-stream";
-
-/// A file that does not outlive its use.
-#[derive(Debug)]
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(office: &Office) -> Self {
-        let directory = office.config.scratch.clone().unwrap_or_else(std::env::temp_dir);
-        let mut name = [0_u8; 8];
-        rand::rng().fill(&mut name);
-        Self(directory.join(format!("dlo-{:016x}.tmp", u64::from_be_bytes(name))))
-    }
-
-    fn path(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        if let Err(error) = std::fs::remove_file(&self.0)
-            && error.kind() != std::io::ErrorKind::NotFound
-        {
-            tracing::warn!(%error, "a scratch file is left behind");
-        }
-    }
-}
 
 fn disk(error: std::io::Error) -> Problem {
     tracing::error!(%error, "the scratch directory cannot be used");
@@ -60,17 +33,25 @@ fn disk(error: std::io::Error) -> Problem {
     Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "scratch_failed", detail)
 }
 
+fn failed(_: JoinError) -> Problem {
+    Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", "the office failed")
+}
+
 pub(crate) async fn backup(State(office): State<Arc<Office>>, author: Author) -> Answer<Response> {
     let place = office.long_reading()?;
-    let scratch = Scratch::new(&office);
-    let stats = office.store.stats().await?;
+    let scratch = Scratch::new(&office.config);
     let deed = Deed { reason: Some("backup".to_string()), ..author.looks() };
-    office.store.note(Event::Exported, stats.letters.total(), &deed, office.now()).await?;
-    office.store.backup(scratch.path()).await?;
+    let work = tokio::spawn(async move {
+        let stats = office.store.stats().await?;
+        office.store.note(Event::Exported, stats.letters.total(), &deed, office.now()).await?;
+        office.store.backup(scratch.path()).await?;
+        Ok::<_, StoreError>((scratch, place))
+    });
+    let (scratch, place) = work.await.map_err(failed)??;
     let file = File::open(scratch.path()).await.map_err(disk)?;
     let size = file.metadata().await.map_err(disk)?.len();
     let bytes = ReaderStream::with_capacity(file, 256 * 1024).inspect(move |_| {
-        let _held = (&place, &scratch);
+        let _held = (&scratch, &place);
     });
     let headers = [
         (header::CONTENT_TYPE, HeaderValue::from_static(OCTETS)),
@@ -99,10 +80,10 @@ pub(crate) async fn restore(
         return Err(Problem::unprocessable("reason_needed", detail).field("reason"));
     };
     let place = office.long_reading()?;
-    let scratch = Scratch::new(&office);
-    receive(&office, request.into_body(), scratch.path()).await?;
+    let scratch = Scratch::new(&office.config);
+    receive(&office, request.into_body(), &scratch).await?;
     let deed = Deed { author: author.0, reason: Some(reason), reference: None };
-    // A task of its own: once everything is here, it is replaced whole even if the client goes away.
+    // Once everything is here, it is replaced whole even if the client goes away.
     let work = tokio::spawn(async move {
         let _held = place;
         office.store.restore(scratch.path()).await?;
@@ -111,16 +92,13 @@ pub(crate) async fn restore(
         office.assign_owners().await?;
         office.store.stats().await
     });
-    let failed = |_| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", "the office failed");
     let stats = work.await.map_err(failed)??;
     Ok(Json(json!({"restored": true, "letters": stats.letters.total()})).into_response())
 }
 
-async fn receive(office: &Office, mut from: Body, to: &Path) -> Answer<()> {
+async fn receive(office: &Office, mut from: Body, to: &Scratch) -> Answer<()> {
     let limits = &office.config.limits;
-    // For its owner alone: it holds every payload there is.
-    let how = OpenOptions::new().write(true).create_new(true).mode(0o600).clone();
-    let mut file = how.open(to).await.map_err(disk)?;
+    let mut file = to.create().await.map_err(disk)?;
     let mut written = 0_u64;
     while let Some(piece) = body::next(&mut from, limits.body_timeout).await? {
         written += piece.len() as u64;
@@ -131,4 +109,28 @@ async fn receive(office: &Office, mut from: Body, to: &Path) -> Answer<()> {
         file.write_all(&piece).await.map_err(disk)?;
     }
     file.sync_all().await.map_err(disk)
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_client_that_leaves_does_not_free_the_place_of_a_backup_that_runs() {
+        let directory = tempfile::tempdir().unwrap();
+        let office = Office::in_directory(directory.path());
+        let free = office.long.available_permits();
+        let answer = backup(State(office.clone()), Author("ada".to_string())).now_or_never();
+        assert!(answer.is_none(), "the client leaves before the copy is made");
+        assert_eq!(office.long.available_permits(), free - 1);
+        // The work goes on, and cleans up behind itself.
+        let _all = office.long.acquire_many(u32::try_from(free).unwrap()).await.unwrap();
+        let audited = office.store.audit(&dlo_store::Page::first(1)).await.unwrap();
+        assert_eq!(audited.entries[0].author, "ada");
+        let names = std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        let names: Vec<_> = names.filter(|name| name.to_string_lossy().contains(".tmp")).collect();
+        assert!(names.is_empty(), "{names:?}");
+    }
 }

@@ -1,6 +1,7 @@
 //! Letters out and in again, backups out and in again: nothing is lost on the way, and everything is audited.
 
 use dlo_server::ServerConfig;
+use dlo_store::StoreLimits;
 use serde_json::Value;
 
 use crate::ingest::FULL;
@@ -81,4 +82,15 @@ async fn what_is_no_backup_is_refused_and_changes_nothing() {
     let left = std::fs::read_dir(office.data.path()).unwrap().filter_map(Result::ok);
     let left: Vec<_> = left.filter(|file| file.path().extension().is_some_and(|end| end == "tmp")).collect();
     assert!(left.is_empty(), "{left:?}");
+}
+
+#[tokio::test]
+async fn what_a_crash_left_of_a_backup_is_gone_once_the_office_is_open() {
+    let data = tempfile::tempdir().unwrap();
+    let left = data.path().join("dlo-00112233aabbccdd.tmp");
+    std::fs::write(&left, "half a backup").unwrap();
+    let office =
+        Office::start_in(data, ServerConfig::default(), StoreLimits::default(), |server| server).await;
+    assert_eq!(office.get("/healthz").await.status, 200);
+    assert!(!left.exists());
 }

@@ -48,11 +48,20 @@ impl Office {
     }
 
     pub(crate) async fn start(
+        config: ServerConfig,
+        limits: StoreLimits,
+        finish: impl FnOnce(Server) -> Server,
+    ) -> Self {
+        Self::start_in(TempDir::new().unwrap(), config, limits, finish).await
+    }
+
+    /// Starts on what is in `data` already.
+    pub(crate) async fn start_in(
+        data: TempDir,
         mut config: ServerConfig,
         limits: StoreLimits,
         finish: impl FnOnce(Server) -> Server,
     ) -> Self {
-        let data = TempDir::new().unwrap();
         config.scratch = Some(data.path().to_path_buf());
         let store = SqliteStore::open(data.path(), limits).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -1,7 +1,8 @@
 //! A consistent copy while the store works, and the way back.
 //!
 //! Both use SQLite's own copying of pages. A restore is one write transaction of the live database: a crash in the
-//! middle leaves what was there before, and readers see the old or the new, never a mixture.
+//! middle leaves what was there before, and no reader sees rows of both. Groups and counts are answered from memory, which
+//! follows right after that commit: for this moment a reader may find new rows beside the old groups.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -78,6 +79,10 @@ fn check(copy: &Connection, from: &Path) -> Result<(), StoreError> {
         .map_err(|_| no_backup("it is damaged"))?;
     if health != "ok" {
         return Err(no_backup("it is damaged"));
+    }
+    // Read again after the copying, when it is too late to refuse. An older copy has to be migrated before it can be read.
+    if version == open::known_version() {
+        Catalog::load(copy).map_err(|_| no_backup("its groups cannot be read"))?;
     }
     Ok(())
 }

@@ -112,6 +112,20 @@ async fn a_database_of_a_newer_version_is_refused_and_left_as_it_is() {
 }
 
 #[tokio::test]
+async fn a_copy_whose_groups_cannot_be_read_is_refused_before_anything_is_changed() {
+    let home = fresh().await;
+    let store = home.open().await;
+    insert(&store, vec![letter(1, |_| {})]).await;
+    let copy = home.0.path().join("copy");
+    store.backup(&copy).await.unwrap();
+    Connection::open(&copy).unwrap().execute("UPDATE groups SET status = 99", []).unwrap();
+    let later = insert(&store, vec![letter(2, |_| {})]).await[0];
+    let refusal = store.restore(&copy).await.unwrap_err();
+    assert!(matches!(refusal, StoreError::Unsupported(_)), "{refusal}");
+    assert_eq!(store.letter(later).await.unwrap().letter.id, later);
+}
+
+#[tokio::test]
 async fn verification_finds_what_was_tampered_with() {
     for (sql, word) in [
         ("UPDATE counts SET n = n + 1", "counted"),

@@ -143,10 +143,9 @@ impl Block {
         }
         let payload = Payload(reader.bytes()?.ok_or_else(damaged)?);
         let stack = reader.text()?;
-        let history = match reader.bytes()? {
-            Some(json) => serde_json::from_slice(&json).map_err(|_| damaged())?,
-            None => History::default(),
-        };
+        // The least of it: a history that cannot be read must not withhold the payload and the headers.
+        let history = reader.bytes().ok().flatten().and_then(|json| serde_json::from_slice(&json).ok());
+        let history: History = history.unwrap_or_default();
         Ok(Cold { headers, payload, stack, history })
     }
 }

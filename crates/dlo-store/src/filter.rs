@@ -9,6 +9,7 @@ use dlo_core::query::{Matcher, Op, Query, Term};
 use dlo_core::time::Timestamp;
 use dlo_core::words;
 
+use crate::StoreError;
 use crate::block::Cold;
 use crate::place::{Place, Range};
 use crate::prepare::{has_token, header_field};
@@ -163,6 +164,21 @@ impl<'q> Filter<'q> {
             Some(holds) => holds != term.negated,
             None => true,
         })
+    }
+}
+
+/// A letter whose block cannot be read matches nothing that is asked of blocks, negated or not: one damaged letter must not
+/// hide the others, and nobody decides about a letter by what could not be looked at.
+pub(crate) fn unless_unreadable(
+    letter: &Letter,
+    matches: Result<bool, StoreError>,
+) -> Result<bool, StoreError> {
+    match matches {
+        Err(StoreError::Unreadable(_)) => {
+            tracing::warn!(letter = %letter.id, "its block cannot be read; searches in headers and payloads pass it over");
+            Ok(false)
+        }
+        decided => decided,
     }
 }
 

@@ -15,7 +15,7 @@ use super::rows::{self, Found};
 use super::streams::Stream;
 use super::{read, read_error};
 use crate::block::Block;
-use crate::filter::Filter;
+use crate::filter::{Filter, unless_unreadable};
 use crate::place::{Place, Range};
 use crate::{LetterPage, Page, StoreError};
 
@@ -162,6 +162,10 @@ impl<'q> Search<'q> {
             return Ok(true);
         }
         self.scanned += 1;
+        unless_unreadable(&found.letter, self.block_matches(db, found).await)
+    }
+
+    async fn block_matches(&mut self, db: &Transaction<'_>, found: &Found) -> Result<bool, StoreError> {
         if !self.blocks.contains_key(&found.block) {
             if self.blocks.len() >= BLOCKS {
                 self.blocks.clear();

@@ -16,7 +16,7 @@ use super::streams::{Merged, Stream};
 use super::writer::Shared;
 use super::{read, read_error};
 use crate::block::Block;
-use crate::filter::Filter;
+use crate::filter::{Filter, unless_unreadable};
 use crate::place::{Place, Range};
 use crate::{LetterPage, Page, StoreError};
 
@@ -177,6 +177,10 @@ impl<'q> Search<'q> {
         if !self.filter.needs_block(&found.letter) {
             return Ok(true);
         }
+        unless_unreadable(&found.letter, self.block_matches(db, found))
+    }
+
+    fn block_matches(&mut self, db: &Connection, found: &Found) -> Result<bool, StoreError> {
         if !self.blocks.contains_key(&found.block) {
             // A few blocks at a time: bounded, and enough for candidates that come in the order of time.
             if self.blocks.len() >= 8 {

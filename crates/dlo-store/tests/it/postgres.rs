@@ -2,13 +2,13 @@
 
 use async_trait::async_trait;
 use dlo_core::letter::{Status, Step};
-use dlo_core::query::Query;
+use dlo_core::query::{Matcher, Query, Term};
 use dlo_store::postgres::PostgresStore;
 use dlo_store::{DynStore, GroupFilter, Inserted, Page, Stepped, StoreError, StoreLimits};
 use dlo_testkit::harness::postgres::{Database, Postgres};
 
 use crate::conformance::Home;
-use crate::letters::{NOW, batch, deed, find_all, insert, insert_one, letter};
+use crate::letters::{NOW, batch, damaged_first, deed, find_all, insert, insert_one, letter};
 use crate::property::random_stories_agree_with_the_model;
 
 #[async_trait]
@@ -96,6 +96,22 @@ async fn several_may_open_an_empty_database_at_once() {
     for task in tasks {
         task.await.unwrap().unwrap();
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_letter_that_cannot_be_read_does_not_hide_the_others() {
+    let home = fresh().await;
+    let store = home.open().await;
+    let ids = insert(&store, vec![letter(1, |_| {}), letter(2, |_| {})]).await;
+    let raw = home.raw().await;
+    let data: Vec<u8> = raw.query_one("SELECT data FROM blocks", &[]).await.unwrap().get(0);
+    raw.execute("UPDATE blocks SET data = $1", &[&damaged_first(&data)]).await.unwrap();
+    assert!(matches!(store.letter(ids[0]).await, Err(StoreError::Unreadable(_))));
+    let path = vec!["order".into(), "id".into()];
+    let matcher = Matcher::Payload { path, value: "O-2".into() };
+    let query = Query { terms: vec![Term { negated: true, matcher }] };
+    let found: Vec<_> = find_all(&store, &query, 10).await.iter().map(|letter| letter.id).collect();
+    assert_eq!(found, [ids[1]]);
 }
 
 /// A storm of one cause from many writers: no writer waits for another one's row, and counts are exact.

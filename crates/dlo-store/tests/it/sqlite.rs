@@ -5,6 +5,7 @@ use std::path::Path;
 
 use async_trait::async_trait;
 use dlo_core::attempt::{AttemptRecord, History};
+use dlo_core::query::{Matcher, Query, Term};
 use dlo_core::time::Timestamp;
 use dlo_store::sqlite::SqliteStore;
 use dlo_store::{DynStore, StoreError, StoreLimits};
@@ -12,7 +13,7 @@ use rusqlite::Connection;
 use tempfile::TempDir;
 
 use crate::conformance::Home;
-use crate::letters::{insert, letter};
+use crate::letters::{damaged_first, find_all, insert, letter};
 use crate::property::random_stories_agree_with_the_model;
 
 struct Directory(TempDir);
@@ -29,7 +30,7 @@ async fn fresh() -> Directory {
 }
 
 impl Directory {
-    /// The database itself, past the store. Only while no store is open.
+    /// The database itself, past the store.
     fn raw(&self) -> Connection {
         Connection::open(self.0.path().join("office.db")).expect("opening the file")
     }
@@ -55,7 +56,7 @@ async fn a_second_opening_is_refused_with_directions() {
 }
 
 #[tokio::test]
-async fn a_letter_that_cannot_be_read_does_not_hold_up_the_index_of_others() {
+async fn a_history_that_cannot_be_read_does_not_withhold_the_letter() {
     let home = fresh().await;
     let store = home.open().await;
     let beyond = letter(1, |l| {
@@ -68,8 +69,33 @@ async fn a_letter_that_cannot_be_read_does_not_hold_up_the_index_of_others() {
             delay_ms: None,
         }]);
     });
-    let ids = insert(&store, vec![beyond, letter(2, |_| {})]).await;
+    let payload = beyond.message.payload.clone();
+    let id = insert(&store, vec![beyond]).await[0];
+    assert!(store.letter(id).await.unwrap().history.is_empty());
+    assert_eq!(store.payload(id, None).await.unwrap().bytes, payload.0);
+}
+
+#[tokio::test]
+async fn a_letter_that_cannot_be_read_does_not_hold_up_the_others() {
+    let home = fresh().await;
+    let store = home.open().await;
+    let ids = insert(&store, vec![letter(1, |_| {}), letter(2, |_| {})]).await;
+    let raw = home.raw();
+    let data: Vec<u8> = raw.query_row("SELECT data FROM blocks", [], |row| row.get(0)).unwrap();
+    raw.execute("UPDATE blocks SET data = ?1", [damaged_first(&data)]).unwrap();
+    // As if the index had not come to it yet.
+    raw.execute("INSERT OR IGNORE INTO unindexed (block) SELECT id FROM blocks", []).unwrap();
+
     assert!(matches!(store.letter(ids[0]).await, Err(StoreError::Unreadable(_))));
+    for negated in [false, true] {
+        let value = if negated { "O-2" } else { "O-1" };
+        let matcher = Matcher::Payload { path: vec!["order".into(), "id".into()], value: value.into() };
+        let query = Query { terms: vec![Term { negated, matcher }] };
+        let found: Vec<_> = find_all(&store, &query, 10).await.iter().map(|letter| letter.id).collect();
+        assert_eq!(found, [ids[1]], "negated: {negated}");
+        assert_eq!(store.count(&query, 10).await.unwrap(), 1);
+    }
+    assert_eq!(find_all(&store, &Query::default(), 10).await.len(), 2);
     assert_eq!(store.index_payloads().await.unwrap(), 0);
 }
 

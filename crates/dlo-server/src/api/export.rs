@@ -1,9 +1,11 @@
 //! Letters out, whole: a line each, in the shape that `POST /letters` takes, with payload, id and status.
 //!
 //! The export is written to the audit log before its first byte leaves. A failure in the middle breaks the connection, so that
-//! half an export never looks like a whole one.
+//! half an export never looks like a whole one. A letter that is damaged does not hold back the others: the log names it,
+//! and a last line says how many are missing. An office that takes the export in refuses that line and nothing else.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use axum::body::Body;
 use axum::extract::State;
@@ -54,9 +56,12 @@ pub(crate) async fn letters(
     deed.reason = Some(format!("q: {}", params.q));
     office.store.note(Event::Exported, count, &deed, office.now()).await?;
 
+    let unreadable = Arc::new(AtomicU64::new(0));
+    let counter = unreadable.clone();
     let lines = ids(office.store.clone(), query)
-        .map_ok(move |id| line(office.clone(), id))
+        .map_ok(move |id| line(office.clone(), id, counter.clone()))
         .try_buffered(AT_ONCE)
+        .chain(stream::once(async move { Ok(ending(unreadable.load(Ordering::Relaxed))) }))
         .try_filter_map(|line| std::future::ready(Ok(line)))
         .inspect(move |_| {
             let _held = &place;
@@ -79,21 +84,38 @@ fn ids(store: DynStore, query: Query) -> impl futures::Stream<Item = Result<Lett
     pages.try_flatten()
 }
 
-/// One letter as a line; `None` when it has gone since it was listed.
-async fn line(office: Arc<Office>, id: LetterId) -> Result<Option<Bytes>, StoreError> {
-    let read = async { Ok((office.store.letter(id).await?, office.store.payload(id, None).await?)) };
-    match read.await {
-        Ok((mut detail, mut payload)) => {
-            office.mask.detail(&mut detail);
-            office.mask.payload(&mut payload);
-            let mut out = serde_json::to_vec(&Exported::new(&detail, &payload))
-                .map_err(|error| StoreError::Unreadable(error.to_string()))?;
-            out.push(b'\n');
-            Ok(Some(out.into()))
-        }
+/// One letter as a line; `None` when it has gone since it was listed, or cannot be read and was counted.
+async fn line(
+    office: Arc<Office>,
+    id: LetterId,
+    unreadable: Arc<AtomicU64>,
+) -> Result<Option<Bytes>, StoreError> {
+    match whole(&office, id).await {
+        Ok(line) => Ok(Some(line)),
         Err(StoreError::NoLetter(_)) => Ok(None),
+        Err(StoreError::Unreadable(_)) => {
+            tracing::warn!(letter = %id, "it cannot be read and is left out of an export");
+            unreadable.fetch_add(1, Ordering::Relaxed);
+            Ok(None)
+        }
         Err(error) => Err(error),
     }
+}
+
+async fn whole(office: &Office, id: LetterId) -> Result<Bytes, StoreError> {
+    let mut detail = office.store.letter(id).await?;
+    let mut payload = office.store.payload(id, None).await?;
+    office.mask.detail(&mut detail);
+    office.mask.payload(&mut payload);
+    let mut out = serde_json::to_vec(&Exported::new(&detail, &payload))
+        .map_err(|error| StoreError::Unreadable(error.to_string()))?;
+    out.push(b'\n');
+    Ok(out.into())
+}
+
+/// The line behind the last letter, if letters are missing.
+fn ending(unreadable: u64) -> Option<Bytes> {
+    (unreadable > 0).then(|| format!("{{\"unreadable\":{unreadable}}}\n").into())
 }
 
 #[derive(Serialize)]

@@ -49,6 +49,18 @@ async fn an_export_is_audited_and_takes_a_query() {
 }
 
 #[tokio::test]
+async fn a_letter_that_cannot_be_read_is_counted_and_does_not_end_the_export() {
+    let office = Office::open().await;
+    office.letter(r#"{"source":"a","payload":1}"#).await;
+    office.letter(r#"{"source":"b","payload":2}"#).await;
+    let raw = rusqlite::Connection::open(office.data.path().join("office.db")).unwrap();
+    raw.execute("DELETE FROM blocks WHERE id = (SELECT max(id) FROM blocks)", []).unwrap();
+    let export = office.get("/api/v1/letters/export").await.lines();
+    assert_eq!(export.len(), 2, "{export:?}");
+    assert_eq!((&export[0]["source"], &export[1]), (&"a".into(), &serde_json::json!({"unreadable": 1})));
+}
+
+#[tokio::test]
 async fn a_backup_brings_back_what_was_there() {
     let office = Office::open().await;
     let id = office.letter(FULL).await;

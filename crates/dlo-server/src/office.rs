@@ -16,7 +16,7 @@ use crate::mask::Mask;
 use crate::memory::BodyMemory;
 use crate::metrics::Metrics;
 
-/// Long readings at once: exports, backups, verifications, rule trials.
+/// Long readings at once: exports, backups, verifications, rule trials, decisions by query.
 const LONG_READINGS: usize = 2;
 
 #[derive(Debug)]
@@ -64,7 +64,7 @@ impl Office {
     /// Room for one more long reading.
     pub(crate) fn long_reading(&self) -> Answer<OwnedSemaphorePermit> {
         self.long.clone().try_acquire_owned().map_err(|_| {
-            let detail = format!("{LONG_READINGS} exports, backups, verifications or trials are under way already; try again later");
+            let detail = format!("{LONG_READINGS} exports, backups, verifications, trials or decisions by query are under way already; try again later");
             Problem::new(StatusCode::TOO_MANY_REQUESTS, "busy", detail).retry_after(5)
         })
     }

@@ -76,8 +76,14 @@ async fn decide(office: Arc<Office>, author: Author, request: Request<Body>, ste
     let now = office.now();
     let chosen = chosen(&decision, now)?;
     let deed = deed(&decision, author, step)?;
+    // Ids are few; a query may walk through everything there is.
+    let place = match &chosen {
+        Chosen::Ids(_) => None,
+        Chosen::Query(_) => Some(office.long_reading()?),
+    };
     // A task of its own: a client that goes away does not leave half a decision behind.
     let work = tokio::spawn(async move {
+        let _held = place;
         match (chosen, decision.dry_run) {
             (Chosen::Ids(ids), true) => try_ids(&office, &ids, step).await,
             (Chosen::Ids(ids), false) => move_ids(&office, &ids, step, &deed).await,
@@ -197,4 +203,33 @@ async fn move_query(
 fn with(mut query: Query, matcher: Matcher) -> Query {
     query.terms.push(Term { negated: false, matcher });
     query
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn discard_that(office: &Arc<Office>, letters: &str) -> Answer<Response> {
+        let body = format!(r#"{{{letters},"reason":"x"}}"#);
+        let request =
+            Request::post("/").header("content-type", "application/json").body(Body::from(body)).unwrap();
+        discard(State(office.clone()), Author("ada".to_string()), request).await
+    }
+
+    #[tokio::test]
+    async fn a_decision_by_query_waits_its_turn_as_other_long_readings_do() {
+        let directory = tempfile::tempdir().unwrap();
+        let office = Office::in_directory(directory.path());
+        let by_query = r#""query":"source:a""#;
+        let mut held = Vec::new();
+        while let Ok(place) = office.long_reading() {
+            held.push(place);
+        }
+        assert_eq!(discard_that(&office, by_query).await.unwrap_err().code(), "busy");
+        let by_id = r#""ids":["01890a5d-ac96-774b-bcce-b302099a8057"]"#;
+        discard_that(&office, by_id).await.unwrap();
+        held.pop();
+        discard_that(&office, by_query).await.unwrap();
+        assert_eq!(office.long.available_permits(), 1, "the place is given back");
+    }
 }

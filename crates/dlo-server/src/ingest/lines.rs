@@ -128,9 +128,10 @@ impl Lines {
         Chunk { first, slab, items, held: Held::default() }
     }
 
-    /// The last line may come without its end.
+    /// The last line may come without its end. Called again, there is nothing left.
     pub(crate) fn finish(&mut self) -> Chunk {
         if self.skipping {
+            self.skipping = false;
             self.items.push(None);
         } else if self.line < self.buffer.len() {
             self.end_line(self.buffer.len());
@@ -163,6 +164,14 @@ mod tests {
         }
         keep(lines.finish());
         found
+    }
+
+    #[test]
+    fn an_endless_last_line_is_one_item_however_often_the_end_is_asked_for() {
+        let mut lines = Lines::new(4);
+        lines.push(b"far too long for a line");
+        assert_eq!(lines.finish().items, [None]);
+        assert!(lines.finish().items.is_empty());
     }
 
     #[test]

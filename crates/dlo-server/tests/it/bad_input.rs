@@ -96,6 +96,15 @@ async fn a_line_of_100_megabytes_is_skipped_and_its_neighbours_are_stored() {
 }
 
 #[tokio::test]
+async fn a_stream_that_ends_inside_an_endless_line_refuses_that_line_once() {
+    let office = Office::open().await;
+    let body = format!("{{\"source\":\"a\",\"payload\":1}}\n{}", "x".repeat(40_000_000));
+    let answer = office.post_lines(body.as_bytes()).await.json();
+    assert_eq!((&answer["stored"], &answer["rejected"]), (&1.into(), &1.into()));
+    assert_eq!(answer["results"][1]["error"]["code"], "item_too_large");
+}
+
+#[tokio::test]
 async fn a_body_of_another_type_is_refused_with_the_right_ones() {
     let office = Office::open().await;
     for headers in

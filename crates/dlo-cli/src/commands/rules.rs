@@ -91,6 +91,11 @@ impl Trial {
 }
 
 fn on_history(client: &Client, out: Out, rules: &Rules, args: &RulesTestArgs) -> Outcome {
+    if let Some(file) = args.query.iter().find(|word| Path::new(word).is_file()) {
+        return Err(Failure::usage(format!(
+            "`{file}` is a file; to try the rules in it write --rules {file}"
+        )));
+    }
     let query = query_text(&args.query)?;
     let (mut trial, mut progress, mut cursor) = (Trial::default(), Progress::new(), Value::Null);
     while trial.scanned < args.limit {

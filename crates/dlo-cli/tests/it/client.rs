@@ -179,6 +179,9 @@ fn rules_are_tried_on_history_and_on_one_failure() {
     )
     .unwrap();
     let rules = file.to_str().unwrap();
+    let refused = office.dlo(&["rules", "test", rules]);
+    assert_eq!(refused.code, 2, "a file in the place of a query: {refused:?}");
+    assert!(refused.err.contains("write --rules"), "{refused:?}");
     let text = office.dlo(&["rules", "test", "--rules", rules]).ok();
     assert!(text.contains("with these rules 3 of 3 letters would have been decided otherwise"), "{text}");
     assert!(text.contains("dead_letter") && text.contains("retry") && text.contains("tax"), "{text}");

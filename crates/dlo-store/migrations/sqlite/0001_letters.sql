@@ -93,9 +93,12 @@ CREATE TABLE unindexed (block INTEGER PRIMARY KEY);
 -- Tokens are made by us (dlo-core/src/words.rs); the tokenizer only cuts at spaces.
 CREATE VIRTUAL TABLE quick USING fts5 (tokens, content = '', contentless_delete = 1, detail = none, tokenize = 'ascii');
 CREATE VIRTUAL TABLE deep USING fts5 (tokens, content = '', contentless_delete = 1, detail = none, tokenize = 'ascii');
--- Segments are merged sixteen at a time instead of four: words are written more often than read.
-INSERT INTO quick (quick, rank) VALUES ('automerge', 16);
-INSERT INTO deep (deep, rank) VALUES ('automerge', 16);
+-- Segments are merged eight at a time instead of four, since words are written more often than read, and always a little
+-- with each insert: a merge all at once would hold up the letters behind it.
+INSERT INTO quick (quick, rank) VALUES ('automerge', 8);
+INSERT INTO quick (quick, rank) VALUES ('crisismerge', 64);
+INSERT INTO deep (deep, rank) VALUES ('automerge', 8);
+INSERT INTO deep (deep, rank) VALUES ('crisismerge', 64);
 
 -- Every death of a letter that died more than once; the only death of the others stands in the letter's row.
 CREATE TABLE deaths (

@@ -13,8 +13,8 @@ use crate::StoreError;
 use crate::block::Block;
 use crate::prepare::deep_tokens;
 
-/// Blocks of one turn: about eight hundred letters, some tens of milliseconds.
-const TURN: i64 = 24;
+/// Blocks of one turn: some two hundred and fifty small letters, about twenty milliseconds.
+const TURN: i64 = 8;
 
 /// Indexes a few blocks; `false` when nothing is left or it failed.
 pub(super) fn step(writer: &mut Writer) -> bool {

@@ -29,6 +29,7 @@ mod again;
 mod audit;
 mod backup;
 mod catalog;
+mod fold;
 mod grouping;
 mod groups;
 mod index;
@@ -55,6 +56,7 @@ pub struct SqliteStore {
     limits: StoreLimits,
     readers: Arc<Mutex<Vec<Connection>>>,
     reading: Arc<Semaphore>,
+    _folding: fold::Folding,
     _home: open::Home,
 }
 
@@ -91,6 +93,7 @@ impl SqliteStore {
             limits,
             readers: Arc::default(),
             reading: Arc::new(Semaphore::new(READERS)),
+            _folding: fold::Folding::start(&home.database)?,
             _home: home,
         }))
     }

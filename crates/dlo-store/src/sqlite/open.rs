@@ -17,8 +17,8 @@ use crate::StoreError;
 /// Every migration, in order. Added to, never edited: the number of a migration is its place plus one.
 const MIGRATIONS: &[&str] = &[include_str!("../../migrations/sqlite/0001_letters.sql")];
 
-/// Pages of the write-ahead log before it is folded into the database: fewer, larger folds cost less a letter.
-const CHECKPOINT_PAGES: i64 = 8_000;
+/// Pages of the write-ahead log, 96 MB, at which the writer folds what `fold.rs` has left of it, so that it begins anew.
+const CHECKPOINT_PAGES: i64 = 24_000;
 
 /// The files of an embedded store in its data directory.
 #[derive(Debug)]
@@ -93,13 +93,23 @@ pub(super) fn writer(database: &Path) -> Result<Connection, StoreError> {
     refuse_newer(&connection)?;
     connection
         .execute_batch(&format!(
-            "PRAGMA page_size = 8192; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -24000;
+            "PRAGMA page_size = 4096; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -24000;
              PRAGMA temp_store = MEMORY; PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES};
-             PRAGMA journal_size_limit = 134217728; PRAGMA foreign_keys = OFF;"
+             PRAGMA journal_size_limit = 67108864; PRAGMA foreign_keys = OFF;"
         ))
         .map_err(read_error)?;
     connection.set_prepared_statement_cache_capacity(64);
     migrate(&mut connection)?;
+    Ok(connection)
+}
+
+/// The connection that folds the write-ahead log into the database.
+pub(super) fn folder(database: &Path) -> Result<Connection, StoreError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(database, flags).map_err(read_error)?;
+    connection
+        .execute_batch("PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0; PRAGMA cache_size = -1000;")
+        .map_err(read_error)?;
     Ok(connection)
 }
 

@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, RwLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use dlo_core::time::Timestamp;
 use rusqlite::Connection;
@@ -21,7 +21,9 @@ use crate::{Inserted, StoreError, StoreLimits};
 /// Letters that may wait for the payload index before it takes turns with inserts.
 const INDEX_LAG: u64 = 1_000_000;
 /// How long nothing must come before payloads are indexed: longer than the gaps inside a stream.
-const QUIET: Duration = Duration::from_millis(50);
+const QUIET: Duration = Duration::from_millis(250);
+/// A transaction of fewer letters is a trickle, not a flood: indexing takes a turn after it, a few times a second.
+const TRICKLE: u64 = 200;
 
 /// What readers and the writer share.
 #[derive(Debug, Default)]
@@ -74,6 +76,7 @@ impl Writer {
     /// Works until every sender is gone or one says to close.
     pub(super) fn run(mut self, jobs: &Receiver<Job>) {
         let mut held = None;
+        let mut indexed = Instant::now();
         loop {
             let job = match held.take() {
                 Some(job) => job,
@@ -84,9 +87,13 @@ impl Writer {
             };
             match job {
                 Job::Insert(first) => {
+                    let before = self.shared.unindexed.load(Ordering::Relaxed);
                     held = self.insert_together(*first, jobs);
-                    if self.shared.unindexed.load(Ordering::Relaxed) > INDEX_LAG {
+                    let lag = self.shared.unindexed.load(Ordering::Relaxed);
+                    let trickle = lag < before + TRICKLE && indexed.elapsed() >= QUIET;
+                    if lag > INDEX_LAG || (lag > 0 && trickle) {
                         index::step(&mut self);
+                        indexed = Instant::now();
                     }
                 }
                 Job::Run(work) => work(&mut self),

@@ -23,6 +23,7 @@ use dlo_core::letter::{LetterDetail, Step};
 use dlo_core::query::Query;
 use dlo_core::time::Timestamp;
 
+mod audit_row;
 mod block;
 mod error;
 mod filter;

@@ -4,62 +4,17 @@ use std::collections::BTreeMap;
 
 use dlo_core::group::StatusCounts;
 use dlo_core::id::LetterId;
-use dlo_core::letter::{NewLetter, Status};
+use dlo_core::letter::Status;
 use dlo_core::time::Timestamp;
 use rusqlite::{Connection, params};
 
 use super::catalog::{Catalog, GroupRow, uuid};
 use super::{read_error, rows};
 use crate::{
-    AuditEntry, AuditPage, Cursor, Deed, Event, Page, SourceVerification, StoreError, TimelineEntry,
-    Verification,
+    AuditEntry, AuditPage, Cursor, Event, Page, SourceVerification, StoreError, TimelineEntry, Verification,
 };
 
-/// The author of what the office does by itself.
-const OFFICE: &str = "office";
-
-/// A row on its way in.
-#[derive(Debug)]
-pub(super) struct Row {
-    pub(super) at: Timestamp,
-    pub(super) event: Event,
-    pub(super) author: String,
-    pub(super) reason: Option<String>,
-    pub(super) reference: Option<String>,
-    pub(super) source: Option<String>,
-    pub(super) letter: Option<LetterId>,
-    pub(super) count: u64,
-}
-
-impl Row {
-    /// A batch that was captured: one row per source.
-    pub(super) fn captured(at: Timestamp, source: &str, count: u64) -> Self {
-        let office = Deed { author: OFFICE.into(), reason: None, reference: None };
-        Self { source: Some(source.into()), ..Self::by(at, Event::Captured, count, &office) }
-    }
-
-    /// What a runtime or a broker did with a letter before it reached us.
-    pub(super) fn of_letter(at: Timestamp, event: Event, id: LetterId, letter: &NewLetter) -> Self {
-        let author = letter.consumer.clone().unwrap_or_else(|| OFFICE.into());
-        let reason = letter.rule.clone().or_else(|| Some(letter.reason.to_string()));
-        let deed = Deed { author, reason, reference: None };
-        Self { source: Some(letter.source.clone()), letter: Some(id), ..Self::by(at, event, 1, &deed) }
-    }
-
-    /// What somebody did.
-    pub(super) fn by(at: Timestamp, event: Event, count: u64, deed: &Deed) -> Self {
-        Self {
-            at,
-            event,
-            author: deed.author.clone(),
-            reason: deed.reason.clone(),
-            reference: deed.reference.clone(),
-            source: None,
-            letter: None,
-            count,
-        }
-    }
-}
+pub(super) use crate::audit_row::{OFFICE, Row};
 
 pub(super) fn append(db: &Connection, row: &Row) -> Result<(), StoreError> {
     db.prepare_cached(

@@ -5,18 +5,35 @@
 
 use serde::Deserialize;
 
-use crate::memory::MemoryConfig;
-
 /// How one broker is reached.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum BrokerConfig {
-    Memory(MemoryConfig),
+    #[cfg(feature = "amqp1")]
+    Amqp1(crate::amqp1::Amqp1Config),
+    #[cfg(feature = "kafka")]
+    Kafka(crate::kafka::KafkaConfig),
+    Memory(crate::memory::MemoryConfig),
+    #[cfg(feature = "nats")]
+    Nats(crate::nats::NatsConfig),
+    #[cfg(feature = "pubsub")]
+    Pubsub(crate::pubsub::PubsubConfig),
+    #[cfg(feature = "rabbitmq")]
+    Rabbitmq(crate::rabbitmq::RabbitmqConfig),
+    #[cfg(feature = "redis")]
+    Redis(crate::redis::RedisConfig),
+    #[cfg(feature = "sql")]
+    Sql(crate::sql::SqlConfig),
+    #[cfg(feature = "sqs")]
+    Sqs(crate::sqs::SqsConfig),
+    #[cfg(feature = "stomp")]
+    Stomp(crate::stomp::StompConfig),
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::MemoryConfig;
 
     fn read(text: &str) -> Result<BrokerConfig, String> {
         toml::from_str(text).map_err(|refusal| refusal.message().to_owned())

@@ -22,10 +22,16 @@ pub struct Capabilities {
     pub groups: bool,
     /// The broker counts deliveries by itself.
     pub delivery_count: bool,
-    /// The broker can put off a redelivery or a publish by itself.
+    /// The broker, or the adapter by the broker's means, can put off a redelivery.
     pub delay: Option<DelayLimits>,
-    /// Reading leaves messages, counts and positions of others as they were, so that mirroring is possible.
+    /// As `delay`, for a publish. `None` where only redeliveries can wait.
+    pub delayed_publish: Option<DelayLimits>,
+    /// Reading leaves messages, counts and positions of others as they were: [`Broker::reader`] works, and mirroring
+    /// is possible.
     pub looking_is_free: bool,
+    /// What is done through [`Broker::drain`] is gone from the queue. Otherwise it stays until the broker's retention
+    /// removes it, as in a log, and the way to capture it is a reader with a position.
+    pub drain_removes: bool,
     /// Messages have a partition and an offset that never change.
     pub offsets: bool,
     /// A settled batch may be told as one position, so acknowledgements may be coalesced.
@@ -71,6 +77,9 @@ pub struct Delivery {
     pub origin: Origin,
     /// Which delivery this is by the broker's count, from one; `None` where it does not count.
     pub delivery_count: Option<u32>,
+    /// The broker says that somebody may have had it before. Only such a message may be taken for a known one by its
+    /// bytes, where there are no coordinates.
+    pub redelivered: bool,
     /// The broker's clock, or the producer's where the broker passes it on.
     pub published_at: Option<Timestamp>,
     tag: DeliveryTag,
@@ -82,7 +91,7 @@ pub struct DeliveryTag(pub u64);
 
 impl Delivery {
     pub fn new(message: Message, origin: Origin, tag: DeliveryTag) -> Self {
-        Self { message, origin, delivery_count: None, published_at: None, tag }
+        Self { message, origin, delivery_count: None, redelivered: false, published_at: None, tag }
     }
 
     /// Decides what the broker is told. Nothing is told before [`Settler::settle`].
@@ -133,6 +142,9 @@ pub trait Source: Send + std::fmt::Debug {
 
     /// Up to `max` deliveries, as soon as there is one; none when `wait` is over.
     ///
+    /// After [`BrokerError::Unavailable`] the same call reconnects, with growing pauses inside `wait`; the caller needs
+    /// no new source. What was in hand when the connection went may be delivered again.
+    ///
     /// Cancel-safe: what was taken from the broker when the call is dropped is delivered later or again.
     /// Each delivery is handed out once until it is settled as `Again`, dropped with the source, or its lease at
     /// the broker runs out.
@@ -154,12 +166,55 @@ pub trait Settler: Send + Sync + std::fmt::Debug {
     async fn settle(&self, settled: Vec<Settled>) -> Result<(), BrokerError>;
 }
 
+/// Where a reader of one partition stands: everything before `next` was handed out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Position {
+    /// Which life of the queue. A reader that is opened with the position of another life begins at the beginning.
+    pub incarnation: String,
+    pub partition: i32,
+    /// Grows with every record.
+    pub next: i64,
+    /// The adapter's own word for the position, where a number is not enough (a Redis entry id).
+    pub mark: Option<String>,
+}
+
+/// One record that was looked at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seen {
+    pub message: Message,
+    pub origin: Origin,
+    pub published_at: Option<Timestamp>,
+}
+
+/// What one look found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Look {
+    pub seen: Vec<Seen>,
+    /// Where the reader stands after it. Moves past markers and gaps even when nothing was seen.
+    pub position: Position,
+    /// Records that the broker had removed before they were read, as far as it can be told: its retention is too short.
+    pub skipped: u64,
+}
+
+/// One partition of a queue, read by position. Nothing is taken, counted or hidden.
+#[async_trait]
+pub trait Reader: Send + std::fmt::Debug {
+    /// Up to `max` records in their order, as soon as there is one; none when `wait` is over. Cancel-safe: what a
+    /// dropped call had read is read again. Reconnects as [`Source::receive`] does. A queue that was deleted ends it
+    /// with [`BrokerError::Missing`], one that was created anew with [`BrokerError::Closed`]: open another reader.
+    async fn read(&mut self, max: usize, wait: Duration) -> Result<Look, BrokerError>;
+
+    /// Tells the broker how far the office is, for those who watch lag there. The truth is what the caller keeps;
+    /// a broker that has no such place ignores it.
+    async fn tell(&mut self, position: &Position) -> Result<(), BrokerError>;
+}
+
 /// A message on its way out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outgoing {
     pub to: Destination,
     pub message: Message,
-    /// Visible to consumers not before this is over. Only up to `Capabilities::delay`.
+    /// Visible to consumers not before this is over. Only up to `Capabilities::delayed_publish`.
     pub delay: Option<Duration>,
 }
 
@@ -205,6 +260,8 @@ pub struct QueueState {
     pub oldest: Option<Timestamp>,
     pub partitions: Option<u32>,
     pub consumers: Option<u32>,
+    /// The highest delivery count among what is in flight.
+    pub deliveries: Option<u32>,
 }
 
 #[async_trait]
@@ -222,14 +279,74 @@ pub struct TopologySpec {
     pub retention: Option<Duration>,
     /// The broker's own delivery limit must lie above the runtime's attempts.
     pub attempts: u32,
+    /// Copies of each partition, and how many must have a message before it is confirmed; where brokers replicate.
+    /// Unset: as the queue has them.
+    pub replication: Option<u32>,
+    pub min_in_sync: Option<u32>,
+    /// The delays for which retry queues should stand, where the broker delays by queues; the group whose retries they
+    /// are, where queues are shared by groups.
+    pub retry_delays: Vec<Duration>,
+    pub group: Option<String>,
+}
+
+impl TopologySpec {
+    /// A queue and its dead-letter queue, everything else left to the broker's defaults.
+    pub fn new(queue: impl Into<String>, dlq: impl Into<String>, attempts: u32) -> Self {
+        Self {
+            queue: queue.into(),
+            dlq: dlq.into(),
+            partitions: None,
+            retention: None,
+            attempts,
+            replication: None,
+            min_in_sync: None,
+            retry_delays: Vec::new(),
+            group: None,
+        }
+    }
+}
+
+/// How bad a difference is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Gravity {
+    /// It is not there: dead letters are lost or have nowhere to go.
+    Missing,
+    /// It works, and is weaker than it should be.
+    Weak,
 }
 
 /// One difference between what is there and what should be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TopologyChange {
     pub what: String,
+    pub gravity: Gravity,
     /// Whether `apply` can mend it; otherwise a person must.
     pub appliable: bool,
+    /// The command of the broker's own tools that mends it, for who may not or does not want to `apply`.
+    pub command: Option<String>,
+}
+
+impl TopologyChange {
+    /// Something that is not there and that `apply` creates.
+    pub fn create(what: impl Into<String>) -> Self {
+        Self { what: what.into(), gravity: Gravity::Missing, appliable: true, command: None }
+    }
+
+    /// Something weaker than it should be that `apply` mends.
+    pub fn mend(what: impl Into<String>) -> Self {
+        Self { what: what.into(), gravity: Gravity::Weak, appliable: true, command: None }
+    }
+
+    /// Something weaker than it should be that only a person can mend.
+    pub fn warn(what: impl Into<String>) -> Self {
+        Self { what: what.into(), gravity: Gravity::Weak, appliable: false, command: None }
+    }
+
+    #[must_use]
+    pub fn by(mut self, command: impl Into<String>) -> Self {
+        self.command = Some(command.into());
+        self
+    }
 }
 
 #[async_trait]
@@ -241,13 +358,43 @@ pub trait Topology: Send + Sync + std::fmt::Debug {
     async fn apply(&self, spec: &TopologySpec) -> Result<Vec<TopologyChange>, BrokerError>;
 }
 
-/// One broker that was connected to: where its ends come from. Whoever loses a source makes a new one here.
+/// The group under which the office reads, where a broker wants one.
+pub const OFFICE: &str = "dlo-office";
+
+/// One broker: where its ends come from. Whoever loses a source makes a new one here.
+///
+/// Making one reaches for no server: connections are opened when they are first needed, and again when they broke.
 #[async_trait]
 pub trait Broker: Send + Sync + std::fmt::Debug {
     fn capabilities(&self) -> &Capabilities;
 
+    /// Asks the server for something small. `Ok` with what it calls itself (product and version) where it says so.
+    async fn ping(&self) -> Result<Option<String>, BrokerError>;
+
     /// Joins `group` on `queue`. A group that is new begins with the oldest message that is still there.
     async fn source(&self, queue: &str, group: &str) -> Result<Box<dyn Source>, BrokerError>;
+
+    /// Joins `queue` to empty it into the office: as [`Broker::source`], but what is done is gone from the queue for
+    /// everybody, where [`Capabilities::drain_removes`] says so.
+    async fn drain(&self, queue: &str) -> Result<Box<dyn Source>, BrokerError> {
+        self.source(queue, OFFICE).await
+    }
+
+    /// The partitions of `queue` that [`Broker::reader`] takes; one, `0`, where the broker has no partitions.
+    async fn partitions(&self, queue: &str) -> Result<Vec<i32>, BrokerError>;
+
+    /// Reads a partition from `from`, or from the oldest record that is there. [`BrokerError::Refused`] where looking
+    /// is not free, with the reason.
+    async fn reader(
+        &self,
+        queue: &str,
+        partition: i32,
+        from: Option<&Position>,
+    ) -> Result<Box<dyn Reader>, BrokerError>;
+
+    /// The record at these coordinates, if it is still there. For letters that are only pointers, and to see whether a
+    /// send arrived. [`BrokerError::Refused`] where single records cannot be looked at.
+    async fn fetch(&self, origin: &Origin) -> Result<Option<Seen>, BrokerError>;
 
     fn publisher(&self) -> Arc<dyn Publisher>;
 

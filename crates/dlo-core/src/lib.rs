@@ -18,6 +18,7 @@ pub mod budget;
 pub mod capacity;
 pub mod classify;
 mod codes;
+pub mod conventions;
 pub mod envelope;
 pub mod failure;
 pub mod fingerprint;

@@ -5,6 +5,8 @@
 
 use bytes::Bytes;
 
+use crate::origin::BrokerKind;
+
 /// A body. Cheap to clone; what it holds is never changed.
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
 pub struct Payload(pub Bytes);
@@ -80,6 +82,23 @@ impl Headers {
         NAMES.iter().find_map(|name| self.text(name))
     }
 
+    /// Adds a fact of the transport that is not a header there (a property, an attribute, a subject), as a header
+    /// named `<kind>:<name>`. No broker's client writes such a name, so it cannot be mistaken for one.
+    pub fn push_transport(&mut self, kind: BrokerKind, name: &str, value: impl Into<String>) {
+        self.push_text(transport_name(kind, name), value);
+    }
+
+    /// The text of a fact of the transport.
+    pub fn transport(&self, kind: BrokerKind, name: &str) -> Option<&str> {
+        self.text(&transport_name(kind, name))
+    }
+
+    /// The headers that were headers on the wire, without the facts of any transport. A publisher sends these, and makes
+    /// of its own kind's facts what its broker lets a producer set.
+    pub fn on_wire(&self) -> impl Iterator<Item = &Header> {
+        self.0.iter().filter(|header| !is_transport(&header.name))
+    }
+
     /// Takes off every header for which `condition` holds.
     pub fn remove_where(&mut self, condition: impl Fn(&str) -> bool) {
         self.0.retain(|header| !condition(&header.name));
@@ -103,6 +122,15 @@ impl Headers {
     }
 }
 
+fn transport_name(kind: BrokerKind, name: &str) -> String {
+    format!("{kind}:{name}")
+}
+
+/// Whether a header's name says that it is a fact of some transport.
+pub fn is_transport(name: &str) -> bool {
+    name.split_once(':').is_some_and(|(kind, _)| kind.parse::<BrokerKind>().is_ok())
+}
+
 /// What is delivered to a consumer, parked in a dead-letter queue and sent on replay.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Message {
@@ -122,6 +150,17 @@ mod tests {
         let shown = format!("{message:?}");
         assert!(shown.contains("<9 bytes>") && shown.contains("authorization"), "{shown}");
         assert!(!shown.contains("4111") && !shown.contains("s3cret"), "{shown}");
+    }
+
+    #[test]
+    fn facts_of_the_transport_are_apart_from_what_was_on_the_wire() {
+        let mut headers = Headers::new();
+        headers.push_text("content-type", "text/plain");
+        headers.push_transport(BrokerKind::Rabbitmq, "content-type", "application/json");
+        headers.push_text("urn:x", "not a transport");
+        assert_eq!(headers.transport(BrokerKind::Rabbitmq, "content-type"), Some("application/json"));
+        let wire: Vec<_> = headers.on_wire().map(|header| header.name.as_str()).collect();
+        assert_eq!(wire, ["content-type", "urn:x"]);
     }
 
     #[test]

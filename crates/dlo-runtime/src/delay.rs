@@ -25,16 +25,17 @@ pub(crate) enum Means {
 
 /// `waiting`: how many wait at the broker already.
 pub(crate) fn choose(capabilities: &Capabilities, after: Duration, waiting: u64) -> Means {
-    let Some(limits) = capabilities.delay else { return Means::Hold };
+    let (limits, counted) = match (capabilities.delivery_count, capabilities.groups) {
+        (true, _) => (capabilities.delay, true),
+        (false, false) => (capabilities.delayed_publish, false),
+        (false, true) => (None, false),
+    };
+    let Some(limits) = limits else { return Means::Hold };
     if limits.outstanding.is_some_and(|most| waiting >= most) {
         return Means::Hold;
     }
     let after = after.min(limits.longest);
-    match (capabilities.delivery_count, capabilities.groups) {
-        (true, _) => Means::Native { after },
-        (false, false) => Means::Republish { after },
-        (false, true) => Means::Hold,
-    }
+    if counted { Means::Native { after } } else { Means::Republish { after } }
 }
 
 #[cfg(test)]
@@ -53,7 +54,9 @@ mod tests {
             groups,
             delivery_count,
             delay,
+            delayed_publish: delay,
             looking_is_free: false,
+            drain_removes: true,
             offsets: false,
             cumulative_ack: false,
             dedupe_window: None,

@@ -15,10 +15,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use dlo_core::broker::{
-    Broker, BrokerError, Capabilities, DelayLimits, HeaderRules, Inspect, Order, Publisher, Source, Topology,
+    Broker, BrokerError, Capabilities, DelayLimits, HeaderRules, Inspect, Order, Position, Publisher, Reader,
+    Seen, Source, Topology,
 };
 use dlo_core::limits;
-use dlo_core::origin::BrokerKind;
+use dlo_core::origin::{BrokerKind, Origin};
 use dlo_core::time::Clock;
 use serde::Deserialize;
 
@@ -27,6 +28,7 @@ mod group;
 mod log;
 mod publisher;
 mod queue;
+mod reader;
 mod source;
 mod topology;
 
@@ -204,6 +206,28 @@ impl Broker for MemoryBroker {
         Ok(Box::new(self.join(queue, group)?))
     }
 
+    async fn partitions(&self, queue: &str) -> Result<Vec<i32>, BrokerError> {
+        let count = self.queues().queue(queue)?.options.partitions.get();
+        Ok((0..i32::from(count)).collect())
+    }
+
+    async fn reader(
+        &self,
+        queue: &str,
+        partition: i32,
+        from: Option<&Position>,
+    ) -> Result<Box<dyn Reader>, BrokerError> {
+        Ok(Box::new(reader::MemoryReader::open(self.clone(), queue, partition, from)?))
+    }
+
+    async fn fetch(&self, origin: &Origin) -> Result<Option<Seen>, BrokerError> {
+        reader::fetch(self, origin)
+    }
+
+    async fn ping(&self) -> Result<Option<String>, BrokerError> {
+        Ok(Some("memory".to_owned()))
+    }
+
     fn publisher(&self) -> Arc<dyn Publisher> {
         Arc::new(self.clone())
     }
@@ -224,7 +248,9 @@ fn capabilities() -> Capabilities {
         groups: true,
         delivery_count: true,
         delay: Some(DelayLimits { longest: LONGEST_DELAY, outstanding: None }),
+        delayed_publish: Some(DelayLimits { longest: LONGEST_DELAY, outstanding: None }),
         looking_is_free: true,
+        drain_removes: true,
         offsets: true,
         cumulative_ack: false,
         dedupe_window: None,

@@ -23,6 +23,8 @@ pub(super) struct Queue {
     pub(super) options: QueueOptions,
     pub(super) logs: Vec<Log>,
     pub(super) groups: BTreeMap<String, Group>,
+    /// Rung when something was published, for readers, which belong to no group.
+    pub(super) news: Arc<Notify>,
     /// Rung when room was made.
     pub(super) room: Arc<Notify>,
     /// Records that somebody still holds, and their bytes.
@@ -41,6 +43,7 @@ impl Queue {
             options,
             logs,
             groups: BTreeMap::new(),
+            news: Arc::default(),
             room: Arc::default(),
             len: 0,
             bytes: 0,
@@ -57,6 +60,7 @@ impl Queue {
 
     pub(super) fn wake_all(&self) {
         self.room.notify_waiters();
+        self.news.notify_waiters();
         for group in self.groups.values() {
             group.bell.notify_waiters();
         }
@@ -177,6 +181,7 @@ impl Queue {
     }
 
     pub(super) fn ring(&self) {
+        self.news.notify_waiters();
         for group in self.groups.values() {
             group.bell.notify_waiters();
         }

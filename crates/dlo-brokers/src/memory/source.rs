@@ -169,6 +169,7 @@ fn delivery(one: HandedOut, template: &Origin) -> Delivery {
     };
     let mut delivery = Delivery::new(record.message.clone(), place, tag);
     delivery.delivery_count = Some(deliveries);
+    delivery.redelivered = deliveries > 1;
     delivery.published_at = Some(record.published_at);
     delivery
 }

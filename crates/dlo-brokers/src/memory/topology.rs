@@ -63,21 +63,18 @@ impl Topology for MemoryBroker {
         let queue = queues.by_name.get(&spec.queue);
         let mut changes = match queue {
             Some(queue) => weaker(queue, &wanted, spec),
-            None => vec![mend(format!("create queue `{}`", spec.queue))],
+            None => vec![TopologyChange::create(format!("create queue `{}`", spec.queue))],
         };
         match queues.by_name.get(&spec.dlq) {
-            None => changes.push(mend(format!("create dead-letter queue `{}`", spec.dlq))),
+            None => changes.push(TopologyChange::create(format!("create dead-letter queue `{}`", spec.dlq))),
             Some(dlq) => {
                 let partitions = queue.map_or(wanted.partitions, |queue| queue.options.partitions);
                 if dlq.options.partitions < partitions {
-                    changes.push(TopologyChange {
-                        what: format!(
-                            "dead-letter queue `{}` has {} partitions, its queue has {partitions}: \
-                             order per key is not kept among the dead; create it anew",
-                            spec.dlq, dlq.options.partitions
-                        ),
-                        appliable: false,
-                    });
+                    changes.push(TopologyChange::warn(format!(
+                        "dead-letter queue `{}` has {} partitions, its queue has {partitions}: \
+                         order per key is not kept among the dead; create it anew",
+                        spec.dlq, dlq.options.partitions
+                    )));
                 }
             }
         }
@@ -127,31 +124,31 @@ fn weaker(queue: &Queue, wanted: &QueueOptions, spec: &TopologySpec) -> Vec<Topo
     let has = &queue.options;
     let mut changes = Vec::new();
     if spec.partitions.is_some() && has.partitions < wanted.partitions {
-        changes.push(TopologyChange {
-            what: format!(
-                "queue `{}` has {} partitions, {} are asked for: adding some would move keys; create it anew",
-                queue.name, has.partitions, wanted.partitions
-            ),
-            appliable: false,
-        });
+        changes.push(TopologyChange::warn(format!(
+            "queue `{}` has {} partitions, {} are asked for: adding some would move keys; create it anew",
+            queue.name, has.partitions, wanted.partitions
+        )));
     }
     match &has.dead_letters {
         Some(dead) if dead.queue == spec.dlq => {
             if dead.delivery_limit.is_some_and(|limit| limit <= spec.attempts) {
-                changes.push(mend(format!(
+                changes.push(TopologyChange::mend(format!(
                     "raise the delivery limit of `{}` above the {} attempts of its consumers",
                     queue.name, spec.attempts
                 )));
             }
         }
         Some(_) | None => {
-            changes.push(mend(format!("send the dead letters of `{}` to `{}`", queue.name, spec.dlq)));
+            changes.push(TopologyChange::mend(format!(
+                "send the dead letters of `{}` to `{}`",
+                queue.name, spec.dlq
+            )));
         }
     }
     if let (Some(kept), asked) = (has.retention, wanted.retention)
         && asked.is_none_or(|asked| kept < asked)
     {
-        changes.push(mend(format!("keep messages of `{}` as long as asked", queue.name)));
+        changes.push(TopologyChange::mend(format!("keep messages of `{}` as long as asked", queue.name)));
     }
     changes
 }
@@ -166,8 +163,4 @@ fn strengthened(has: QueueOptions, wanted: QueueOptions) -> QueueOptions {
     };
     let dead_letters = wanted.dead_letters.map(|dead| DeadLetters { delivery_limit, ..dead });
     QueueOptions { retention, dead_letters, ..has }
-}
-
-fn mend(what: String) -> TopologyChange {
-    TopologyChange { what, appliable: true }
 }

@@ -46,6 +46,11 @@ impl Lab for MemoryLab {
         format!("q{}", self.names.fetch_add(1, Ordering::Relaxed))
     }
 
+    async fn recreate(&self, queue: &str) {
+        self.broker.delete(queue);
+        self.broker.declare(queue, QueueOptions::default());
+    }
+
     fn patience(&self) -> Patience {
         Patience {
             arrival: Duration::from_secs(3_600),
@@ -276,11 +281,9 @@ async fn topology_says_what_is_weaker_and_makes_nothing_weaker() {
     let forever = QueueOptions { capacity: 7, ..QueueOptions::default() };
     broker.declare("orders", forever);
     let spec = TopologySpec {
-        queue: "orders".to_owned(),
-        dlq: "orders.dlq".to_owned(),
         partitions: Some(16),
         retention: Some(Duration::from_secs(60)),
-        attempts: 5,
+        ..TopologySpec::new("orders", "orders.dlq", 5)
     };
     let plan = broker.plan(&spec).await.unwrap();
     let said: Vec<(bool, &str)> = plan.iter().map(|change| (change.appliable, &*change.what)).collect();

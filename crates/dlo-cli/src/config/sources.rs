@@ -37,26 +37,8 @@ pub(crate) struct Source {
 /// Years that retention is at most.
 const LONGEST: Duration = Duration::from_secs(10 * 365 * 86_400);
 
-/// What to do about a broker that this build cannot talk to; `None` for those it can.
-const fn missing(kind: BrokerKind) -> Option<&'static str> {
-    match kind {
-        BrokerKind::Memory => None,
-        BrokerKind::Http => Some(
-            "needs no broker: leave the section and the source's `broker` out, and send letters to POST /api/v1/letters",
-        ),
-        BrokerKind::Kafka
-        | BrokerKind::Rabbitmq
-        | BrokerKind::Sqs
-        | BrokerKind::Nats
-        | BrokerKind::Redis
-        | BrokerKind::Amqp1
-        | BrokerKind::Stomp
-        | BrokerKind::Pubsub
-        | BrokerKind::Sql => {
-            Some("is not in this build yet, only memory is; until then send letters to POST /api/v1/letters")
-        }
-    }
-}
+/// Letters over HTTP come by themselves.
+const NO_BROKER: &str = "needs no broker: leave the section and the source's `broker` out, and send letters to POST /api/v1/letters";
 
 pub(super) fn brokers(root: &Section<'_>) -> Vec<Broker> {
     let mut brokers = Vec::new();
@@ -68,13 +50,12 @@ pub(super) fn brokers(root: &Section<'_>) -> Vec<Broker> {
             }
             continue;
         };
-        let settings = match missing(kind) {
-            None => section.decode(),
-            // Its settings are not judged: this build does not know them.
-            Some(directions) => {
-                section.problem("kind", format!("\"{kind}\" {directions}"));
+        let settings = match kind {
+            BrokerKind::Http => {
+                section.problem("kind", format!("\"{kind}\" {NO_BROKER}"));
                 None
             }
+            _ => section.decode(),
         };
         brokers.push(Broker { name, kind, settings });
     }

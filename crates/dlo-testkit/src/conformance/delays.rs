@@ -51,7 +51,7 @@ pub async fn a_delayed_publish_is_invisible_until_its_time(lab: &dyn Lab) {
     let mut source = bench.join("g").await;
     let later = Outgoing { delay: Some(delay), ..bench.outgoing(keyed("k", "later")) };
     let published_at = Instant::now();
-    if bench.capabilities().delay.is_none() {
+    if bench.capabilities().delayed_publish.is_none() {
         let refusal = bench.broker.publisher().publish(vec![later]).await.remove(0);
         assert!(matches!(refusal, Err(PublishError::Refused(_))), "a delay that is not kept must be refused");
         return;

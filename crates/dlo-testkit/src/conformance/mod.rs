@@ -18,7 +18,9 @@ pub mod delays;
 pub mod groups;
 pub mod inspecting;
 pub mod order;
+pub mod outages;
 pub mod publishing;
+pub mod reading;
 pub mod settling;
 pub mod topology;
 
@@ -33,7 +35,23 @@ pub trait Lab: Send + Sync {
     /// A name of which the broker knows nothing.
     fn fresh_name(&self) -> String;
 
+    /// Deletes a queue with everything in it and creates it again, empty, under the same name.
+    async fn recreate(&self, queue: &str);
+
     fn patience(&self) -> Patience;
+}
+
+/// A broker whose server the test may stop and whose wire it may cut: a lab of its own, not shared with others.
+#[async_trait]
+pub trait Outages: Lab {
+    /// Ends the server as a crash would, or by its own command, and returns when it is gone.
+    async fn stop(&self);
+
+    /// Starts it again on the same port with the same data, and returns when it answers.
+    async fn start(&self);
+
+    /// Cuts every connection that is open now; new ones work.
+    async fn cut(&self);
 }
 
 /// How long things may take here. Under paused time it costs nothing to be generous.
@@ -135,6 +153,21 @@ pub(crate) fn sorted(mut texts: Vec<String>) -> Vec<String> {
     texts
 }
 
+/// Writes one test per sentence on outages: `broker_outages! { #[tokio::test] lab }`, where `lab` is an
+/// `async fn() -> impl Outages`. Each has the server for itself while it runs.
+#[macro_export]
+macro_rules! broker_outages {
+    ($(#[$test:meta])* $lab:path) => {
+        $crate::broker_conformance! { @each [$(#[$test])*] $lab,
+            outages: nothing_confirmed_is_lost_when_the_server_stops_in_the_middle;
+            outages: a_source_goes_on_after_the_server_was_away;
+            outages: a_source_goes_on_after_its_connection_was_cut;
+            outages: a_publisher_confirms_nothing_while_the_server_is_away_and_goes_on_after;
+            outages: a_reader_goes_on_after_the_server_was_away;
+        }
+    };
+}
+
 /// Writes one test per sentence of the suite: `broker_conformance! { #[tokio::test] lab }`, where `lab` is an
 /// `async fn() -> impl Lab`.
 #[macro_export]
@@ -167,6 +200,12 @@ macro_rules! broker_conformance {
             publishing: each_message_has_its_own_result;
             publishing: what_is_confirmed_is_there;
             publishing: a_queue_that_does_not_exist_confirms_nothing;
+            reading: a_reader_sees_everything_in_order_and_takes_nothing;
+            reading: a_reader_goes_on_where_its_position_says;
+            reading: a_reader_wakes_when_something_comes;
+            reading: a_record_is_fetched_by_its_coordinates;
+            reading: a_queue_created_anew_is_another_incarnation;
+            reading: what_is_drained_is_gone_as_declared;
             groups: groups_are_independent_as_declared;
             groups: consumers_of_one_group_divide_the_messages;
             groups: a_consumer_that_leaves_hands_its_share_to_the_others;

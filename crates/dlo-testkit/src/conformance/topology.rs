@@ -5,13 +5,7 @@ use dlo_core::broker::{BrokerError, TopologySpec};
 use super::{Bench, Lab, numbered, texts};
 
 fn spec(queue: &str) -> TopologySpec {
-    TopologySpec {
-        queue: queue.to_owned(),
-        dlq: format!("{queue}.dlq"),
-        partitions: None,
-        retention: None,
-        attempts: 5,
-    }
+    TopologySpec::new(queue, format!("{queue}.dlq"), 5)
 }
 
 pub async fn a_plan_changes_nothing(lab: &dyn Lab) {

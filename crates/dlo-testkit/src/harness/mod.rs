@@ -3,7 +3,7 @@
 //! Every harness keeps the same rules. It takes a running server from an environment variable if there is one, else it
 //! starts its own. Ready means a real round trip, never an open port. A server that cannot be had is a failure
 //! with directions, not a skipped test. A server ends with the process that started it, however that one ends:
-//! [`Supervised`] sees to it.
+//! [`Supervised`] sees to it. What Debian does not package is brought by `servers/<name>/install`; [`installed`] finds it.
 
 use std::net::TcpListener;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -14,7 +14,17 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+pub mod activemq;
+pub mod artemis;
+pub mod installed;
+pub mod kafka;
+pub mod nats;
 pub mod postgres;
+pub mod proxy;
+pub mod pubsub;
+pub mod rabbitmq;
+pub mod redis;
+pub mod sqs;
 
 /// A port that nobody listens on at this moment.
 pub(crate) fn free_port() -> u16 {
@@ -66,20 +76,30 @@ pub(crate) struct Supervised {
 const SUPERVISOR: &str = r#"
 signal=$1; directory=$2; shift 2
 "$@" </dev/null & server=$!
-read -r _
+read -r other && signal=$other
 kill -s "$signal" "$server"
 wait "$server"
-rm -rf "$directory"
+[ -z "$directory" ] || rm -rf "$directory"
 "#;
 
 impl Supervised {
     /// Starts `command`; `signal` ends it, and `directory` is removed afterwards.
     pub(crate) fn start(command: &[String], signal: &str, directory: TempDir, log: PathBuf) -> Self {
-        let out = std::fs::File::create(log).expect("a file for the server's log");
+        Self::supervise(command, signal, Some(directory.keep()), log)
+    }
+
+    /// As [`Supervised::start`] for a server that will be started again: its directory is the caller's.
+    pub(crate) fn keeping(command: &[String], signal: &str, log: PathBuf) -> Self {
+        Self::supervise(command, signal, None, log)
+    }
+
+    fn supervise(command: &[String], signal: &str, directory: Option<PathBuf>, log: PathBuf) -> Self {
+        let out = std::fs::OpenOptions::new().create(true).append(true).open(log);
+        let out = out.expect("a file for the server's log");
         let errors = out.try_clone().expect("a second handle of the log");
         let mut shell = Command::new("sh")
             .args(["-c", SUPERVISOR, "supervisor", signal])
-            .arg(directory.keep())
+            .arg(directory.unwrap_or_default())
             .args(command)
             // A Ctrl-C is for the tests: a shell that it ended could not clean up behind them.
             .process_group(0)
@@ -90,6 +110,15 @@ impl Supervised {
             .expect("starting a shell");
         let leash = shell.stdin.take();
         Self { shell, leash }
+    }
+
+    /// Ends the server by another signal than it was started with (`KILL`: as a crash would), and waits for its end.
+    pub(crate) fn end(mut self, signal: &str) {
+        use std::io::Write as _;
+        if let Some(mut leash) = self.leash.take() {
+            let _ = writeln!(leash, "{signal}");
+        }
+        let _ = self.shell.wait();
     }
 }
 

@@ -1,0 +1,1 @@
+//! ActiveMQ Artemis, started for tests.

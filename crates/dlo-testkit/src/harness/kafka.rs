@@ -1,0 +1,1 @@
+//! Apache Kafka, started for tests.

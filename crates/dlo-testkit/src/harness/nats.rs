@@ -1,0 +1,1 @@
+//! NATS, started for tests.

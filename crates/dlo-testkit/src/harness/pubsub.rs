@@ -1,0 +1,1 @@
+//! the Pub/Sub emulator, started for tests.

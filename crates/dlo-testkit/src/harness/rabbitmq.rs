@@ -1,0 +1,1 @@
+//! RabbitMQ, started for tests.

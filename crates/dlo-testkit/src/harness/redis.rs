@@ -1,0 +1,1 @@
+//! Redis, started for tests.

@@ -1,0 +1,1 @@
+//! an SQS server, started for tests.

@@ -2,6 +2,7 @@
 //!
 //! clap refuses what it does not know with the near name and exit code 2; below this door nobody sees a raw argument.
 
+mod brokers;
 mod client;
 mod local;
 
@@ -9,6 +10,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
+pub(crate) use brokers::{ApplyArgs, DrillArgs, SpecArgs, TopologyArgs, TopologyCommand, Via};
 pub(crate) use client::{
     AuditArgs, AuditCommand, BackupArgs, ClientArgs, DecideArgs, ExportArgs, GroupListArgs, GroupsArgs,
     GroupsCommand, ImportArgs, LettersArgs, LettersCommand, ListArgs, PayloadArgs, RestoreArgs,
@@ -59,6 +61,10 @@ pub(crate) enum Command {
     Audit(AuditArgs),
     /// Try rules on history before they are used
     Rules(RulesArgs),
+    /// Create and check what should be there at the brokers: queues, dead-letter queues, retry queues
+    Topology(TopologyArgs),
+    /// Send marked poison through a real pipeline and prove that its letter arrives
+    Drill(DrillArgs),
     /// Copy the whole office to a file while it runs
     Backup(BackupArgs),
     /// Replace the whole office by a backup

@@ -2,22 +2,25 @@
 
 mod audit;
 mod backup;
+mod brokers;
 mod capacity;
 mod check;
 pub(crate) mod demo;
+mod drill;
 mod groups;
 mod letters;
 mod prometheus;
 mod rules;
 mod serve;
 mod shell;
+mod topology;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use dlo_core::query::Query;
 use dlo_core::time::Timestamp;
 
-use crate::args::{Args, CapacityCommand, Command, ExportCommand, RulesCommand};
+use crate::args::{Args, CapacityCommand, Command, ExportCommand, RulesCommand, TopologyCommand};
 use crate::exit::{Failure, Outcome};
 
 pub(crate) fn run(args: Args) -> Outcome {
@@ -32,6 +35,11 @@ pub(crate) fn run(args: Args) -> Outcome {
         Command::Rules(args) => match args.command {
             RulesCommand::Test(test) => rules::test(&args.client, test, config),
         },
+        Command::Topology(args) => match args.command {
+            TopologyCommand::Plan(args) => topology::plan(&args, config),
+            TopologyCommand::Apply(args) => topology::apply(&args, config),
+        },
+        Command::Drill(args) => drill::run(&args, config),
         Command::Backup(args) => backup::backup(&args),
         Command::Restore(args) => backup::restore(&args),
         Command::Capacity(args) => match args.command {

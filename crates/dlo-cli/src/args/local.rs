@@ -230,7 +230,7 @@ pub(crate) struct PrometheusArgs {
     pub(crate) oldest: Duration,
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
     text.parse::<HumanDuration>().map(|span| span.0).map_err(|bad| bad.to_string())
 }
 

@@ -3,6 +3,7 @@
 //! An embedded store that is not there yet is not created; one that is there is opened, as a start would open it. Each
 //! check is a line; none stops the others.
 
+mod brokers;
 mod machine;
 mod office;
 
@@ -63,7 +64,7 @@ fn all(config: &Config, client: &Client) -> Vec<Finding> {
     findings.extend(machine::storage(config));
     findings.push(machine::port(config, office.state == State::Fine));
     findings.push(office);
-    findings.extend(machine::sources(config));
+    findings.extend(brokers::look(config));
     findings.push(owners(config));
     findings
 }

@@ -3,7 +3,6 @@
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
 
 use dlo_core::time::Clock;
 use dlo_core::units::ByteSize;
@@ -130,30 +129,6 @@ pub(super) fn port(config: &Config, office_answers: bool) -> Finding {
             Finding::missing("port", format!("{listen}: {cause}\nchoose another by `server.listen`"))
         }
     }
-}
-
-/// Each source with its broker.
-pub(super) fn sources(config: &Config) -> Vec<Finding> {
-    let runtime = match runtime() {
-        Ok(runtime) => runtime,
-        Err(cause) => return vec![Finding::missing("source", cause)],
-    };
-    let clock: Arc<dyn Clock> = Arc::new(wire::SystemClock);
-    let mut findings = Vec::new();
-    for source in &config.sources {
-        let name = &source.name;
-        findings.push(match runtime.block_on(wire::dead_letters(config, source, &clock)) {
-            Ok(Some(_)) => {
-                let dlq = source.dlq.as_deref().unwrap_or_default();
-                Finding::fine("source", format!("{name}: its dead letters are captured from {dlq}"))
-            }
-            Ok(None) => {
-                Finding::fine("source", format!("{name}: its letters are sent to POST /api/v1/letters"))
-            }
-            Err(failure) => Finding::missing("source", format!("{name}: {failure}")),
-        });
-    }
-    findings
 }
 
 #[cfg(test)]

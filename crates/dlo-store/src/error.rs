@@ -21,6 +21,11 @@ pub enum StoreError {
     #[error("the store has as much waiting as it holds; try again shortly")]
     Overloaded,
 
+    /// A lease under which this was to be written is not held any more. Nothing was written: stop that work, somebody
+    /// else does it now, or get the lease anew.
+    #[error("the lease `{0}` is not held any more; nothing was written")]
+    LeaseLost(String),
+
     /// Another process holds the embedded database. Stop it, or use PostgreSQL, where several work together.
     #[error(
         "{path} is in use by another dlo process (pid {pid}); stop it, use another `server.data`, or share a PostgreSQL database by `server.database`"

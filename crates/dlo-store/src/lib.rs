@@ -51,8 +51,10 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// already, or stands earlier in the same batch, is a duplicate and changes nothing. A letter with `replay_of`
     /// naming a letter that is here becomes a new death of it, and the letter is open again unless somebody closed it
     /// meanwhile; it belongs to the source of its new death from then on, and is counted there. If that letter is not
-    /// here, it is stored as a new one. Checkpoints only move forward. `now` is the
-    /// office's clock. Batches may share a transaction.
+    /// here, it is stored as a new one. Checkpoints only move forward, and a mark moves with its checkpoint. `now` is
+    /// the office's clock. Batches may share a transaction.
+    /// [`StoreError::LeaseLost`] when a lease of the batch is not held any more: nothing of it was written. Whoever
+    /// takes that lease over sees everything that was written under it.
     /// [`StoreError::Overloaded`] when too much is waiting: nothing of the batch was taken.
     async fn insert(&self, batch: Batch, now: Timestamp) -> Result<Vec<Inserted>, StoreError>;
 
@@ -126,6 +128,12 @@ pub trait Store: Send + Sync + std::fmt::Debug {
         ttl: Duration,
         now: Timestamp,
     ) -> Result<Option<Lease>, StoreError>;
+
+    /// The leases that are held now and whose names begin with `prefix`, by name.
+    async fn leases(&self, prefix: &str, now: Timestamp) -> Result<Vec<Lease>, StoreError>;
+
+    /// Whether several processes may have it open, so that work is divided by leases.
+    fn is_shared(&self) -> bool;
 
     /// Gives a lease back before it runs out. Giving back what one does not hold changes nothing.
     async fn release(&self, name: &str, holder: &str) -> Result<(), StoreError>;

@@ -15,6 +15,8 @@ pub struct Batch {
     pub letters: Vec<NewLetter>,
     /// How far the source was read, stored in the same transaction.
     pub checkpoints: Vec<Checkpoint>,
+    /// The leases under which this was read. Nothing is written unless each of them is still held.
+    pub leases: Vec<Lease>,
 }
 
 /// How far one partition of a source was read: everything below `next` is stored.
@@ -24,6 +26,18 @@ pub struct Checkpoint {
     pub incarnation: String,
     pub partition: i32,
     pub next: i64,
+    /// What belongs to `next` and is no number: an adapter's own word for the position, or what a broker without
+    /// coordinates still has to be told of. Replaced together with `next`, and also by an equal one.
+    pub mark: Option<String>,
+}
+
+impl Checkpoint {
+    /// Bytes of the longest mark that is taken.
+    pub const MARK: usize = 128 * 1024;
+
+    pub(crate) fn mark_len(&self) -> usize {
+        self.mark.as_ref().map_or(0, String::len)
+    }
 }
 
 /// What became of one letter of a batch, in the order given.

@@ -8,7 +8,7 @@ use dlo_core::verdict::VerdictKind;
 use dlo_core::words;
 
 use crate::block::{Cold, Packed, pack};
-use crate::{Batch, Checkpoint, StoreError};
+use crate::{Batch, Checkpoint, Lease, StoreError};
 
 /// A batch ready for its transaction.
 #[derive(Debug)]
@@ -22,11 +22,20 @@ pub(crate) struct Prepared {
     /// For each letter, bytes of its payload: the payload itself is in the blocks now.
     pub(crate) sizes: Vec<u64>,
     pub(crate) checkpoints: Vec<Checkpoint>,
+    pub(crate) leases: Vec<Lease>,
 }
 
 impl Prepared {
     pub(crate) fn new(batch: Batch) -> Result<Self, StoreError> {
-        let Batch { mut letters, checkpoints } = batch;
+        let Batch { mut letters, checkpoints, mut leases } = batch;
+        if let Some(long) = checkpoints.iter().find(|at| at.mark_len() > Checkpoint::MARK) {
+            let (length, most) = (long.mark_len(), Checkpoint::MARK);
+            return Err(StoreError::Unsupported(format!(
+                "a mark of {length} bytes; at most {most} are taken"
+            )));
+        }
+        // Locked in one order by everybody.
+        leases.sort_by(|one, other| one.name.cmp(&other.name));
         let blocks = pack(&letters)?;
         let mut slots = vec![(0, 0); letters.len()];
         for (block, packed) in blocks.iter().enumerate() {
@@ -43,14 +52,15 @@ impl Prepared {
             letter.message.headers = Default::default();
             letter.error_stack = None;
         }
-        Ok(Self { letters, tokens, blocks, slots, sizes, checkpoints })
+        Ok(Self { letters, tokens, blocks, slots, sizes, checkpoints, leases })
     }
 
     /// Bytes that wait in memory until it is written; an estimate that errs high.
     pub(crate) fn weight(&self) -> usize {
         let blocks: usize = self.blocks.iter().map(|b| b.data.len()).sum();
         let tokens: usize = self.tokens.iter().map(String::len).sum();
-        blocks + tokens + self.letters.len() * 1_024
+        let marks: usize = self.checkpoints.iter().map(Checkpoint::mark_len).sum();
+        blocks + tokens + marks + self.letters.len() * 1_024
     }
 }
 

@@ -82,7 +82,7 @@ async fn fill(store: &DynStore, kind: &str, count: u64) -> f64 {
         let letters = (first..(first + 1_000).min(count)).map(|n| letter(kind, n)).collect();
         let (store, now) = (std::sync::Arc::clone(store), Timestamp::from_millis(1_793_600_000_000));
         waiting.push_back(tokio::spawn(async move {
-            store.insert(Batch { letters, checkpoints: Vec::new() }, now).await.expect("insert")
+            store.insert(Batch { letters, ..Batch::default() }, now).await.expect("insert")
         }));
         if waiting.len() >= 4
             && let Some(oldest) = waiting.pop_front()

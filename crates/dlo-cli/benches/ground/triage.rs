@@ -39,8 +39,7 @@ fn fill(data: &Path, from: u64, to: u64) {
         let mut next = from;
         while next < to {
             let end = (next + 2_000).min(to);
-            let batch =
-                Batch { letters: (next..end).map(letters::letter).collect(), checkpoints: Vec::new() };
+            let batch = Batch { letters: (next..end).map(letters::letter).collect(), ..Batch::default() };
             store.insert(batch, Timestamp::from_millis(1_793_600_000_000)).await.expect("insert");
             next = end;
         }

@@ -62,7 +62,7 @@ pub(crate) async fn insert(
         return Ok(Vec::new());
     }
     let lines = office.log.prepare(&letters);
-    let inserted = office.store.insert(Batch { letters, checkpoints: Vec::new() }, now).await?;
+    let inserted = office.store.insert(Batch { letters, ..Batch::default() }, now).await?;
     office.log.write(&lines, &inserted, now);
     Ok(inserted)
 }

@@ -4,8 +4,11 @@ use std::time::Duration;
 
 use deadpool_postgres::Transaction;
 use dlo_core::time::Timestamp;
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
 
 use super::read_error;
+use super::rows::text;
 use super::text::escape;
 use crate::{Lease, StoreError};
 
@@ -30,6 +33,38 @@ pub(super) async fn take(
         .await
         .map_err(read_error)?;
     Ok(row.map(|row| Lease { name: name.into(), holder: holder.into(), until, fence: row.get(0) }))
+}
+
+/// Whether each lease is still held; the first that is not, otherwise. It cannot change hands before the transaction
+/// ends: whoever takes it over sees what was written under it.
+pub(super) async fn check(db: &Transaction<'_>, leases: &[Lease], now: Timestamp) -> Result<(), StoreError> {
+    let sql = "SELECT 1 FROM leases WHERE name = $1 AND holder = $2 AND fence = $3 AND until > $4 FOR SHARE";
+    for lease in leases {
+        let values: [&(dyn ToSql + Sync); 4] =
+            [&escape(&lease.name), &escape(&lease.holder), &lease.fence, &now.as_micros()];
+        let statement = db.prepare_cached(sql).await.map_err(read_error)?;
+        if db.query_opt(&statement, &values).await.map_err(read_error)?.is_none() {
+            return Err(StoreError::LeaseLost(lease.name.clone()));
+        }
+    }
+    Ok(())
+}
+
+/// Every lease whose name begins with `prefix` and that has not run out.
+pub(super) async fn all(
+    db: &Transaction<'_>,
+    prefix: &str,
+    now: Timestamp,
+) -> Result<Vec<Lease>, StoreError> {
+    let sql = "SELECT name, holder, until, fence FROM leases WHERE starts_with(name, $1) AND until > $2 ORDER BY name";
+    let rows = db.query(sql, &[&escape(prefix), &now.as_micros()]).await.map_err(read_error)?;
+    let lease = |row: &Row| Lease {
+        name: text(row, 0),
+        holder: text(row, 1),
+        until: Timestamp::from_micros(row.get(2)),
+        fence: row.get(3),
+    };
+    Ok(rows.iter().map(lease).collect())
 }
 
 pub(super) async fn release(db: &Transaction<'_>, name: &str, holder: &str) -> Result<(), StoreError> {

@@ -94,6 +94,7 @@ impl PostgresStore {
     async fn insert_once(&self, batch: &Prepared, now: Timestamp) -> Result<Vec<Inserted>, StoreError> {
         let mut client = self.client().await?;
         let db = client.transaction().await.map_err(read_error)?;
+        leases::check(&db, &batch.leases, now).await?;
         let inserted = write::insert(&db, batch, now, self.limits.groups_per_source).await?;
         db.commit().await.map_err(read_error)?;
         Ok(inserted)
@@ -332,6 +333,15 @@ impl Store for PostgresStore {
         let lease = leases::take(&db, name, holder, ttl, now).await?;
         db.commit().await.map_err(read_error)?;
         Ok(lease)
+    }
+
+    async fn leases(&self, prefix: &str, now: Timestamp) -> Result<Vec<Lease>, StoreError> {
+        let mut client = self.client().await?;
+        leases::all(&snapshot(&mut client).await?, prefix, now).await
+    }
+
+    fn is_shared(&self) -> bool {
+        true
     }
 
     async fn release(&self, name: &str, holder: &str) -> Result<(), StoreError> {

@@ -15,7 +15,10 @@ use super::{pool_error, read_error};
 use crate::StoreError;
 
 /// Every migration, in order. Added to, never edited: the number of a migration is its place plus one.
-const MIGRATIONS: &[&str] = &[include_str!("../../migrations/postgres/0001_letters.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("../../migrations/postgres/0001_letters.sql"),
+    include_str!("../../migrations/postgres/0002_marks.sql"),
+];
 
 /// Connections of one process; also the number of its transactions at the same time.
 const CONNECTIONS: usize = 16;

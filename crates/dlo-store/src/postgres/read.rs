@@ -10,7 +10,7 @@ use dlo_core::verdict::VerdictKind;
 use tokio_postgres::Row;
 
 use super::rows::{self, Found, maybe_text, text};
-use super::text::escape;
+use super::text::{escape, unescape};
 use super::{audit, read_error};
 use crate::block::{Block, Cold};
 use crate::{Checkpoint, StoreError, StoredPayload, TimelineEntry};
@@ -134,13 +134,14 @@ pub(super) async fn timeline(db: &Transaction<'_>, id: LetterId) -> Result<Vec<T
 }
 
 pub(super) async fn checkpoints(db: &Transaction<'_>, source: &str) -> Result<Vec<Checkpoint>, StoreError> {
-    let sql = "SELECT incarnation, partition, next FROM checkpoints WHERE source = $1";
+    let sql = "SELECT incarnation, partition, next, mark FROM checkpoints WHERE source = $1";
     let found = db.query(sql, &[&escape(source)]).await.map_err(read_error)?;
     let checkpoint = |row: &Row| Checkpoint {
         source: source.to_string(),
         incarnation: text(row, 0),
         partition: row.get(1),
         next: row.get(2),
+        mark: row.get::<_, Option<String>>(3).map(unescape),
     };
     Ok(found.iter().map(checkpoint).collect())
 }

@@ -1,6 +1,6 @@
 //! One insert, inside a transaction: recognise, group, place, write, count.
 //!
-//! Locks are taken in one order by everybody (letters that come back, dedupe keys, sources with new groups, counts), each
+//! Locks are taken in one order by everybody (leases, letters that come back, dedupe keys, sources with new groups, counts), each
 //! kind in the order of its keys, so that overlapping batches wait for each other and never in a circle. Each
 //! table is written by one statement for the whole batch.
 
@@ -231,20 +231,25 @@ async fn write_checkpoints(db: &Transaction<'_>, checkpoints: &[Checkpoint]) -> 
         return Ok(());
     }
     // One of a kind, in the order of the keys: a statement may change a row once.
-    let mut furthest: BTreeMap<(&str, &str, i32), i64> = BTreeMap::new();
+    let mut furthest: BTreeMap<(&str, &str, i32), &Checkpoint> = BTreeMap::new();
     for at in checkpoints {
-        let next = furthest.entry((&at.source, &at.incarnation, at.partition)).or_insert(at.next);
-        *next = (*next).max(at.next);
+        let known = furthest.entry((&at.source, &at.incarnation, at.partition)).or_insert(at);
+        if at.next >= known.next {
+            *known = at;
+        }
     }
     let sources: Vec<_> = furthest.keys().map(|(source, _, _)| escape(source)).collect();
     let incarnations: Vec<_> = furthest.keys().map(|(_, incarnation, _)| escape(incarnation)).collect();
     let partitions: Vec<i32> = furthest.keys().map(|(_, _, partition)| *partition).collect();
-    let next: Vec<i64> = furthest.values().copied().collect();
-    let sql =
-        "INSERT INTO checkpoints SELECT * FROM UNNEST($1::text[], $2::text[], $3::integer[], $4::bigint[])
-               ON CONFLICT (source, incarnation, partition)
-               DO UPDATE SET next = greatest(checkpoints.next, excluded.next)";
+    let next: Vec<i64> = furthest.values().map(|at| at.next).collect();
+    let marks: Vec<_> = furthest.values().map(|at| at.mark.as_deref().map(escape)).collect();
+    let sql = "INSERT INTO checkpoints
+               SELECT * FROM UNNEST($1::text[], $2::text[], $3::integer[], $4::bigint[], $5::text[])
+               ON CONFLICT (source, incarnation, partition) DO UPDATE SET next = excluded.next, mark = excluded.mark
+                WHERE excluded.next >= checkpoints.next";
     let statement = db.prepare_cached(sql).await.map_err(read_error)?;
-    db.execute(&statement, &[&sources, &incarnations, &partitions, &next]).await.map_err(read_error)?;
+    db.execute(&statement, &[&sources, &incarnations, &partitions, &next, &marks])
+        .await
+        .map_err(read_error)?;
     Ok(())
 }

@@ -31,6 +31,38 @@ pub(super) fn take(
     Ok(fence.map(|fence| Lease { name: name.into(), holder: holder.into(), until, fence }))
 }
 
+/// Whether each lease is still held; the first that is not, otherwise.
+pub(super) fn check(db: &Connection, leases: &[Lease], now: Timestamp) -> Result<(), StoreError> {
+    let sql = "SELECT 1 FROM leases WHERE name = ?1 AND holder = ?2 AND fence = ?3 AND until > ?4";
+    for lease in leases {
+        let held = db
+            .prepare_cached(sql)
+            .and_then(|mut find| find.exists(params![lease.name, lease.holder, lease.fence, now.as_micros()]))
+            .map_err(read_error)?;
+        if !held {
+            return Err(StoreError::LeaseLost(lease.name.clone()));
+        }
+    }
+    Ok(())
+}
+
+/// Every lease whose name begins with `prefix` and that has not run out.
+pub(super) fn all(db: &Connection, prefix: &str, now: Timestamp) -> Result<Vec<Lease>, StoreError> {
+    let sql = "SELECT name, holder, until, fence FROM leases
+                WHERE substr(name, 1, length(?1)) = ?1 AND until > ?2 ORDER BY name";
+    let mut find = db.prepare_cached(sql).map_err(read_error)?;
+    find.query_map(params![prefix, now.as_micros()], |row| {
+        Ok(Lease {
+            name: row.get(0)?,
+            holder: row.get(1)?,
+            until: Timestamp::from_micros(row.get(2)?),
+            fence: row.get(3)?,
+        })
+    })
+    .and_then(Iterator::collect)
+    .map_err(read_error)
+}
+
 pub(super) fn release(db: &Connection, name: &str, holder: &str) -> Result<(), StoreError> {
     // The row stays, run out, so that the fence goes on growing.
     db.execute("UPDATE leases SET until = 0 WHERE name = ?1 AND holder = ?2", params![name, holder])

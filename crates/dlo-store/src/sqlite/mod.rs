@@ -264,6 +264,15 @@ impl Store for SqliteStore {
         self.write(move |writer| leases::take(&writer.connection, &name, &holder, ttl, now)).await
     }
 
+    async fn leases(&self, prefix: &str, now: Timestamp) -> Result<Vec<Lease>, StoreError> {
+        let prefix = prefix.to_string();
+        self.read(move |db, _| leases::all(db, &prefix, now)).await
+    }
+
+    fn is_shared(&self) -> bool {
+        false
+    }
+
     async fn release(&self, name: &str, holder: &str) -> Result<(), StoreError> {
         let (name, holder) = (name.to_string(), holder.to_string());
         self.write(move |writer| leases::release(&writer.connection, &name, &holder)).await

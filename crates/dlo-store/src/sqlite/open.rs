@@ -15,7 +15,10 @@ use super::read_error;
 use crate::StoreError;
 
 /// Every migration, in order. Added to, never edited: the number of a migration is its place plus one.
-const MIGRATIONS: &[&str] = &[include_str!("../../migrations/sqlite/0001_letters.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("../../migrations/sqlite/0001_letters.sql"),
+    include_str!("../../migrations/sqlite/0002_marks.sql"),
+];
 
 /// Pages of the write-ahead log, 96 MB, at which the writer folds what `fold.rs` has left of it, so that it begins anew.
 const CHECKPOINT_PAGES: i64 = 24_000;

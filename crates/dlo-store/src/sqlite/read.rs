@@ -165,12 +165,17 @@ pub(super) fn timeline(
 
 pub(super) fn checkpoints(db: &Connection, source: &str) -> Result<Vec<Checkpoint>, StoreError> {
     let mut statement = db
-        .prepare_cached("SELECT incarnation, partition, next FROM checkpoints WHERE source = ?1")
+        .prepare_cached("SELECT incarnation, partition, next, mark FROM checkpoints WHERE source = ?1")
         .map_err(read_error)?;
     statement
         .query_map([source], |row| {
-            let source = source.to_string();
-            Ok(Checkpoint { source, incarnation: row.get(0)?, partition: row.get(1)?, next: row.get(2)? })
+            Ok(Checkpoint {
+                source: source.to_string(),
+                incarnation: row.get(0)?,
+                partition: row.get(1)?,
+                next: row.get(2)?,
+                mark: row.get(3)?,
+            })
         })
         .and_then(Iterator::collect)
         .map_err(read_error)

@@ -16,7 +16,7 @@ use super::writer::Shared;
 use super::{again, audit, read_error};
 use crate::place::Place;
 use crate::prepare::Prepared;
-use crate::{Event, Inserted, StoreError, StoreLimits};
+use crate::{Checkpoint, Event, Inserted, StoreError, StoreLimits};
 
 /// What a transaction needs beside its connection.
 pub(super) struct Tools<'a> {
@@ -87,15 +87,20 @@ pub(super) fn insert(
     for (source, count) in captured {
         audit::append(db, &audit::Row::captured(now, source, count))?;
     }
-    let mut checkpoint = db
-        .prepare_cached(
-            "INSERT INTO checkpoints VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO UPDATE SET next = max(next, excluded.next)",
-        )
-        .map_err(read_error)?;
-    for at in &batch.checkpoints {
-        checkpoint.execute(params![at.source, at.incarnation, at.partition, at.next]).map_err(read_error)?;
-    }
+    write_checkpoints(db, &batch.checkpoints)?;
     Ok(results)
+}
+
+fn write_checkpoints(db: &Connection, checkpoints: &[Checkpoint]) -> Result<(), StoreError> {
+    let sql = "INSERT INTO checkpoints VALUES (?1, ?2, ?3, ?4, ?5)
+               ON CONFLICT DO UPDATE SET next = excluded.next, mark = excluded.mark WHERE excluded.next >= next";
+    let mut checkpoint = db.prepare_cached(sql).map_err(read_error)?;
+    for at in checkpoints {
+        checkpoint
+            .execute(params![at.source, at.incarnation, at.partition, at.next, at.mark])
+            .map_err(read_error)?;
+    }
+    Ok(())
 }
 
 /// Stores one letter. The place is returned when its cold part is needed.

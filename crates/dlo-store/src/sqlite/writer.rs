@@ -14,7 +14,7 @@ use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use super::catalog::{Catalog, Staged};
-use super::{index, read_error, write};
+use super::{index, leases, read_error, write};
 use crate::prepare::Prepared;
 use crate::{Inserted, StoreError, StoreLimits};
 
@@ -144,10 +144,7 @@ impl Writer {
         }
         let weight: usize = together.iter().map(|job| job.prepared.weight()).sum();
         let outcome = self.transact(|transaction, staged, tools| {
-            together
-                .iter()
-                .map(|job| write::insert(transaction, staged, tools, &job.prepared, job.now))
-                .collect()
+            together.iter().map(|job| insert_one(transaction, staged, tools, job)).collect()
         });
         self.shared.waiting.fetch_sub(weight, Ordering::Relaxed);
         answer(together, outcome);
@@ -182,11 +179,27 @@ impl Writer {
     }
 }
 
-fn answer(jobs: Vec<InsertJob>, outcome: Result<Vec<Vec<Inserted>>, StoreError>) {
+/// What became of one batch of a transaction: a lost lease refuses that batch, not those beside it.
+type Answered = Result<Vec<Inserted>, StoreError>;
+
+fn insert_one(
+    db: &Connection,
+    staged: &mut Staged,
+    tools: &mut write::Tools<'_>,
+    job: &InsertJob,
+) -> Result<Answered, StoreError> {
+    match leases::check(db, &job.prepared.leases, job.now) {
+        Ok(()) => write::insert(db, staged, tools, &job.prepared, job.now).map(Ok),
+        Err(lost @ StoreError::LeaseLost(_)) => Ok(Err(lost)),
+        Err(error) => Err(error),
+    }
+}
+
+fn answer(jobs: Vec<InsertJob>, outcome: Result<Vec<Answered>, StoreError>) {
     match outcome {
         Ok(results) => {
             for (job, result) in jobs.into_iter().zip(results) {
-                let _ = job.reply.send(Ok((result, job.prepared)));
+                let _ = job.reply.send(result.map(|inserted| (inserted, job.prepared)));
             }
         }
         Err(error) => {

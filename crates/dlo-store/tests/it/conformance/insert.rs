@@ -64,14 +64,17 @@ pub(crate) async fn two_consumer_groups_failing_on_one_record_are_two_letters(ho
 }
 
 fn checkpoint(source: &str, incarnation: &str, partition: i32, next: i64) -> Checkpoint {
-    Checkpoint { source: source.into(), incarnation: incarnation.into(), partition, next }
+    Checkpoint { source: source.into(), incarnation: incarnation.into(), partition, next, mark: None }
 }
 
 pub(crate) async fn checkpoints_move_with_their_letters(home: &dyn Home) {
     let store = home.open().await;
     for next in [10, 20] {
         let checkpoints = vec![checkpoint("orders", "a", 0, next)];
-        store.insert(Batch { letters: vec![letter(next, |_| {})], checkpoints }, NOW).await.unwrap();
+        store
+            .insert(Batch { letters: vec![letter(next, |_| {})], checkpoints, ..Batch::default() }, NOW)
+            .await
+            .unwrap();
         assert_eq!(store.checkpoints("orders").await.unwrap(), [checkpoint("orders", "a", 0, next)]);
     }
     assert_eq!(store.stats().await.unwrap().letters.total(), 2);
@@ -80,7 +83,7 @@ pub(crate) async fn checkpoints_move_with_their_letters(home: &dyn Home) {
 pub(crate) async fn checkpoints_move_without_letters_too(home: &dyn Home) {
     let store = home.open().await;
     let checkpoints = vec![checkpoint("orders", "a", 0, 7)];
-    let answers = store.insert(Batch { letters: Vec::new(), checkpoints }, NOW).await.unwrap();
+    let answers = store.insert(Batch { checkpoints, ..Batch::default() }, NOW).await.unwrap();
     assert_eq!(answers, []);
     assert_eq!(store.checkpoints("orders").await.unwrap(), [checkpoint("orders", "a", 0, 7)]);
 }
@@ -93,12 +96,32 @@ pub(crate) async fn checkpoints_are_kept_per_source_incarnation_and_partition(ho
         checkpoint("orders", "b", 0, 3),
         checkpoint("mail", "a", 0, 4),
     ];
-    store.insert(Batch { letters: Vec::new(), checkpoints: all.to_vec() }, NOW).await.unwrap();
+    store.insert(Batch { checkpoints: all.to_vec(), ..Batch::default() }, NOW).await.unwrap();
     let mut orders = store.checkpoints("orders").await.unwrap();
     orders.sort_by_key(|checkpoint| checkpoint.next);
     assert_eq!(orders, all[..3]);
     assert_eq!(store.checkpoints("mail").await.unwrap(), all[3..]);
     assert_eq!(store.checkpoints("nobody").await.unwrap(), []);
+}
+
+pub(crate) async fn a_mark_is_replaced_by_that_of_an_equal_or_later_checkpoint(home: &dyn Home) {
+    let store = home.open().await;
+    let marked = |next, mark: &str| Checkpoint {
+        mark: Some(mark.to_string()).filter(|mark| !mark.is_empty()),
+        ..checkpoint("orders", "a", 0, next)
+    };
+    for (given, kept) in [
+        (marked(5, "5-0\0"), marked(5, "5-0\0")),
+        (marked(4, "4-0"), marked(5, "5-0\0")),
+        (marked(5, "5-1"), marked(5, "5-1")),
+        (marked(6, ""), marked(6, "")),
+    ] {
+        store.insert(Batch { checkpoints: vec![given], ..Batch::default() }, NOW).await.unwrap();
+        assert_eq!(store.checkpoints("orders").await.unwrap(), [kept]);
+    }
+    let long = marked(7, &"x".repeat(Checkpoint::MARK + 1));
+    let refused = store.insert(Batch { checkpoints: vec![long], ..Batch::default() }, NOW).await;
+    assert!(matches!(refused, Err(StoreError::Unsupported(_))), "{refused:?}");
 }
 
 pub(crate) async fn what_the_runtime_discarded_is_stored_as_discarded(home: &dyn Home) {

@@ -39,6 +39,7 @@ macro_rules! conformance {
                 checkpoints_move_with_their_letters
                 checkpoints_move_without_letters_too
                 checkpoints_are_kept_per_source_incarnation_and_partition
+                a_mark_is_replaced_by_that_of_an_equal_or_later_checkpoint
                 what_the_runtime_discarded_is_stored_as_discarded
                 inserts_from_many_tasks_at_once_are_exact
                 a_batch_is_taken_whole_or_refused_as_overloaded
@@ -125,6 +126,9 @@ macro_rules! conformance {
                 a_lease_given_back_can_be_taken_at_once
                 one_of_many_gets_the_lease
                 giving_back_what_one_does_not_hold_changes_nothing
+                what_is_written_under_a_lost_lease_is_refused_whole
+                a_lost_lease_refuses_its_own_batch_only
+                leases_that_are_held_are_listed_by_the_beginning_of_their_name
             }
         }
     };

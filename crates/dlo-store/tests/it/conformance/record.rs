@@ -128,9 +128,18 @@ pub(crate) async fn the_audit_log_is_paged_newest_first(home: &dyn Home) {
 
 pub(crate) async fn a_reopened_store_has_everything(home: &dyn Home) {
     let store = home.open().await;
-    let checkpoint = Checkpoint { source: "orders".into(), incarnation: "a".into(), partition: 1, next: 9 };
+    let checkpoint = Checkpoint {
+        source: "orders".into(),
+        incarnation: "a".into(),
+        partition: 1,
+        next: 9,
+        mark: Some("0-9".into()),
+    };
     let letters = (0..20).map(full_letter).collect();
-    store.insert(Batch { letters, checkpoints: vec![checkpoint.clone()] }, NOW).await.unwrap();
+    store
+        .insert(Batch { letters, checkpoints: vec![checkpoint.clone()], ..Batch::default() }, NOW)
+        .await
+        .unwrap();
     let ids: Vec<_> = find_all(&store, &Query::default(), 50).await.iter().map(|l| l.id).collect();
     store.step(&ids[..5], Step::Discard, &deed("ann"), NOW).await.unwrap();
     let lease = store.lease("capture", "one", std::time::Duration::from_secs(60), NOW).await.unwrap();

@@ -65,6 +65,7 @@ fn all(config: &Config, client: &Client) -> Vec<Finding> {
     findings.push(machine::port(config, office.state == State::Fine));
     findings.push(office);
     findings.extend(brokers::look(config));
+    findings.extend(office::captures(client));
     findings.push(owners(config));
     findings
 }

@@ -123,6 +123,12 @@ impl Office {
         command
     }
 
+    /// `GET`, answered with JSON; null when nobody answers.
+    pub(crate) fn get(&self, path: &str) -> Value {
+        let answer = ureq::get(format!("{}{path}", self.address)).call();
+        answer.ok().and_then(|mut answer| answer.body_mut().read_json().ok()).unwrap_or(Value::Null)
+    }
+
     /// Sends letters and returns the office's answer.
     pub(crate) fn post(&self, letters: &Value) -> Value {
         // As text of our own making: payloads are kept as they are sent, and the client's JSON is laid out prettily.

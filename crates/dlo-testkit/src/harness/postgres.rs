@@ -6,8 +6,10 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use tempfile::TempDir;
 use tokio::sync::OnceCell;
 use tokio_postgres::{Client, NoTls};
 
@@ -42,50 +44,14 @@ impl Postgres {
     }
 
     async fn start_own() -> Self {
-        let bin = binaries().unwrap_or_else(|| panic!("{MISSING}"));
         let directory = scratch("postgres");
-        let data = directory.path().join("data");
+        // What is tested here is what a commit means to others, not what a power cut does to a disk.
+        let (command, port) = prepared(directory.path(), &["fsync=off", "max_connections=300"]);
         let log = directory.path().join("log");
-        let initdb = bin.join("initdb").display().to_string();
-        let made = as_other_user(&[
-            &initdb,
-            "-D",
-            &data.display().to_string(),
-            "--username=postgres",
-            "--auth=trust",
-            "--encoding=UTF8",
-            "--locale=C",
-            "--no-sync",
-        ]);
-        let output =
-            Command::new(&made[0]).args(&made[1..]).current_dir("/").output().expect("running initdb");
-        assert!(output.status.success(), "initdb failed: {}", String::from_utf8_lossy(&output.stderr));
-        let port = free_port();
-        let server = bin.join("postgres").display().to_string();
-        let command = as_other_user(&[
-            &server,
-            "-D",
-            &data.display().to_string(),
-            "-p",
-            &port.to_string(),
-            "-k",
-            &directory.path().display().to_string(),
-            "-c",
-            "listen_addresses=127.0.0.1",
-            // What is tested here is what a commit means to others, not what a power cut does to a disk.
-            "-c",
-            "fsync=off",
-            "-c",
-            "max_connections=300",
-        ]);
         let server = Supervised::start(&command, "QUIT", directory, log.clone());
         let url = (format!("postgres://postgres@127.0.0.1:{port}/"), String::new());
         let postgres = Self { url, _server: Some(server) };
-        let ready = async || match tokio_postgres::connect(&postgres.url_of("postgres"), NoTls).await {
-            Ok(_) => Ok(()),
-            Err(why) => Err(format!("{why}; its log: {}", std::fs::read_to_string(&log).unwrap_or_default())),
-        };
-        until_ready("PostgreSQL", PATIENCE, ready).await;
+        answers(&postgres.url_of("postgres"), &log).await;
         postgres
     }
 
@@ -105,6 +71,69 @@ impl Postgres {
             .expect("a fresh database");
         Database { url: self.url_of(&name), admin, name }
     }
+}
+
+/// A server that one test has to itself, and may stop and start. It writes to the disk as in earnest.
+#[derive(Debug)]
+pub struct OwnPostgres {
+    pub url: String,
+    directory: TempDir,
+    command: Vec<String>,
+    server: Mutex<Option<Supervised>>,
+}
+
+impl OwnPostgres {
+    pub async fn start_new() -> Self {
+        let directory = scratch("postgres");
+        let (command, port) = prepared(directory.path(), &["max_connections=100"]);
+        let url = format!("postgres://postgres@127.0.0.1:{port}/postgres");
+        let own = Self { url, directory, command, server: Mutex::new(None) };
+        own.start().await;
+        own
+    }
+
+    /// Ends it at once, as a crash would: nothing is written out first, and the next start recovers.
+    pub fn stop(&self) {
+        let server = self.server.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(server) = server {
+            server.end("QUIT");
+        }
+    }
+
+    /// Starts it, and returns when it answers.
+    pub async fn start(&self) {
+        let log = self.directory.path().join("log");
+        let server = Supervised::keeping(&self.command, "QUIT", log.clone());
+        *self.server.lock().unwrap_or_else(PoisonError::into_inner) = Some(server);
+        answers(&self.url, &log).await;
+    }
+}
+
+/// A new cluster in `directory`; the command that serves it, and its port.
+fn prepared(directory: &Path, settings: &[&str]) -> (Vec<String>, u16) {
+    let bin = binaries().unwrap_or_else(|| panic!("{MISSING}"));
+    let data = directory.join("data").display().to_string();
+    let initdb = bin.join("initdb").display().to_string();
+    let options = ["--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync"];
+    let made = as_other_user(&[&[initdb.as_str(), "-D", &data][..], &options].concat());
+    let output = Command::new(&made[0]).args(&made[1..]).current_dir("/").output().expect("running initdb");
+    assert!(output.status.success(), "initdb failed: {}", String::from_utf8_lossy(&output.stderr));
+    let (port, socket) = (free_port(), directory.display().to_string());
+    let server = bin.join("postgres").display().to_string();
+    let number = port.to_string();
+    let mut command = vec![&*server, "-D", &data, "-p", &number, "-k", &socket];
+    command.extend(["-c", "listen_addresses=127.0.0.1"]);
+    command.extend(settings.iter().flat_map(|setting| ["-c", *setting]));
+    (as_other_user(&command), port)
+}
+
+/// Waits for a real round trip.
+async fn answers(url: &str, log: &Path) {
+    let ready = async || match tokio_postgres::connect(url, NoTls).await {
+        Ok(_) => Ok(()),
+        Err(why) => Err(format!("{why}; its log: {}", std::fs::read_to_string(log).unwrap_or_default())),
+    };
+    until_ready("PostgreSQL", PATIENCE, ready).await;
 }
 
 /// A database that one test has to itself.

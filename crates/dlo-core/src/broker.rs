@@ -32,7 +32,7 @@ pub struct Capabilities {
     /// What is done through [`Broker::drain`] is gone from the queue. Otherwise it stays until the broker's retention
     /// removes it, as in a log, and the way to capture it is a reader with a position.
     pub drain_removes: bool,
-    /// Messages have a partition and an offset that never change.
+    /// Messages have an offset that never changes, in a partition where there is more than one.
     pub offsets: bool,
     /// A settled batch may be told as one position, so acknowledgements may be coalesced.
     pub cumulative_ack: bool,

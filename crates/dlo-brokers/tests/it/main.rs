@@ -3,3 +3,5 @@
 #![expect(clippy::unwrap_used, reason = "in tests, to stop is how a failure is told")]
 
 mod memory;
+#[cfg(feature = "nats")]
+mod nats;

@@ -73,10 +73,8 @@ pub async fn offsets_are_where_the_confirm_said(lab: &dyn Lab) {
         let found = came[&format!("m{n}")];
         match bench.capabilities().offsets {
             true => {
-                assert!(
-                    place.partition.is_some() && place.offset.is_some(),
-                    "message {n} has no coordinates"
-                );
+                // A stream with one sequence has no partitions to tell.
+                assert!(place.offset.is_some(), "message {n} has no coordinates");
                 assert_eq!(found, (place.partition, place.offset), "message {n}");
             }
             false => assert_eq!(place.offset, None, "offsets that are given must be declared"),
@@ -91,17 +89,25 @@ pub async fn a_partition_that_is_told_is_honoured(lab: &dyn Lab) {
         assert_eq!(confirmed[0].partition, None, "partitions that are given must be declared");
         return;
     }
+    let partitions = bench.broker.partitions(&bench.queue).await.expect("the queue is there");
     let mut source = bench.join("g").await;
-    let told: Vec<Outgoing> = (0..2)
+    let told: Vec<Outgoing> = partitions
+        .iter()
+        .take(2)
+        .copied()
         .flat_map(|partition| numbered(3).into_iter().map(move |message| (partition, message)))
         .map(|(partition, message)| {
             let to = Destination { partition: Some(partition), ..Destination::queue(&bench.queue) };
             Outgoing { to, message, delay: None }
         })
         .collect();
+    let mut expected: Vec<i32> = told.iter().filter_map(|outgoing| outgoing.to.partition).collect();
     bench.publish_as_is(told).await;
-    let mut partitions: Vec<Option<i32>> =
-        bench.receive(&mut source, 6).await.iter().map(|delivery| delivery.origin.partition).collect();
-    partitions.sort();
-    assert_eq!(partitions, [Some(0), Some(0), Some(0), Some(1), Some(1), Some(1)]);
+    let came = bench.receive(&mut source, expected.len()).await;
+    // Where there is one partition only, messages need not say that they are in it.
+    let mut found: Vec<i32> =
+        came.iter().map(|delivery| delivery.origin.partition.unwrap_or(partitions[0])).collect();
+    expected.sort_unstable();
+    found.sort_unstable();
+    assert_eq!(found, expected);
 }

@@ -14,6 +14,11 @@ pub fn folder(name: &str) -> PathBuf {
     folder
 }
 
+/// As [`folder`], for a server that the system may have instead.
+pub fn find(name: &str) -> Option<PathBuf> {
+    Some(servers().join(name)).filter(|folder| folder.join(".installed").exists())
+}
+
 fn servers() -> PathBuf {
     match std::env::var_os("DLO_TEST_SERVERS") {
         Some(elsewhere) => elsewhere.into(),

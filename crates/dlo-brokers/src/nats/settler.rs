@@ -1,0 +1,117 @@
+//! Answers to deliveries. Each is confirmed by the server: a whole batch goes out, then its confirmations come.
+//!
+//! Done is an acknowledgement, and for who drains a removal behind it: first the one, then the other, so that a crash
+//! between them leaves a message that is settled and still there, which the next removal takes along. Again is a
+//! negative acknowledgement with its delay. Refused is a termination, of which the server tells in an advisory.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_nats::{StatusCode, Subject};
+use async_trait::async_trait;
+use bytes::Bytes;
+use dlo_core::broker::{BrokerError, Settled, Settlement, Settler};
+use serde_json::{Value, json};
+
+use super::LONGEST_DELAY;
+use super::api::{Answer, Api};
+use super::consumer::Removal;
+use super::source::Seat;
+use super::volley::{self, Request};
+
+const DONE: &[u8] = b"+ACK";
+const REFUSED: &[u8] = b"+TERM";
+/// Why, for the advisory. Servers before 2.10.4 do not understand a termination with a reason.
+const REFUSED_WITH_REASON: &[u8] = b"+TERM refused by its consumer";
+
+/// The answer that asks for another delivery.
+pub(super) fn again(after: Duration) -> Bytes {
+    if after.is_zero() {
+        return Bytes::from_static(b"-NAK");
+    }
+    let nanos = u64::try_from(after.min(LONGEST_DELAY).as_nanos()).unwrap_or(u64::MAX);
+    Bytes::from(format!("-NAK {{\"delay\": {nanos}}}"))
+}
+
+/// Sends answers and waits until the server has confirmed each.
+pub(super) async fn tell(api: &Api, answers: Vec<(Subject, Bytes)>) -> Result<(), BrokerError> {
+    if answers.is_empty() {
+        return Ok(());
+    }
+    let client = api.client().await?;
+    let requests = answers.into_iter().map(|(to, body)| Request { to, headers: None, body }).collect();
+    for answer in volley::ask(&client, requests).await {
+        match answer {
+            Some(confirmed) if confirmed.status != Some(StatusCode::NO_RESPONDERS) => {}
+            Some(_) => {
+                return Err(api
+                    .connection
+                    .away("nobody takes the answer of a delivery: its consumer is gone"));
+            }
+            None => return Err(api.connection.away("the answer of a delivery was not confirmed")),
+        }
+    }
+    Ok(())
+}
+
+#[derive(Debug)]
+pub(super) struct NatsSettler(pub(super) Arc<Seat>);
+
+#[async_trait]
+impl Settler for NatsSettler {
+    async fn settle(&self, settled: Vec<Settled>) -> Result<(), BrokerError> {
+        let seat = &self.0;
+        let reasons = match seat.api.client().await {
+            Ok(client) => client.is_server_compatible(2, 10, 4),
+            Err(error) => return Err(error),
+        };
+        let (tags, hows): (Vec<_>, Vec<_>) = settled.into_iter().map(|one| (one.tag, one.how)).unzip();
+        let mut done = Vec::new();
+        let mut answers = Vec::with_capacity(hows.len());
+        for (held, how) in seat.take(tags.into_iter()).into_iter().zip(hows) {
+            let Some((sequence, reply)) = held else { continue };
+            let answer = match how {
+                Settlement::Done => {
+                    done.push(sequence);
+                    Bytes::from_static(DONE)
+                }
+                Settlement::Again { after } => again(after),
+                Settlement::Refuse if reasons => Bytes::from_static(REFUSED_WITH_REASON),
+                Settlement::Refuse => Bytes::from_static(REFUSED),
+            };
+            answers.push((reply, answer));
+        }
+        tell(&seat.api, answers).await?;
+        match seat.removal {
+            Removal::ByAcknowledgement => Ok(()),
+            Removal::ByPurge => remove(seat, done).await,
+        }
+    }
+}
+
+/// Removes what is done: everything that the whole group is done with in one step, the rest one by one.
+async fn remove(seat: &Seat, mut done: Vec<u64>) -> Result<(), BrokerError> {
+    let Some(lowest) = done.iter().min().copied() else { return Ok(()) };
+    let (api, home) = (&seat.api, &seat.home);
+    let consumer = api.consumer(&home.stream, &seat.consumer).await?;
+    let floor = consumer.map_or(0, |consumer| consumer.ack_floor.stream_seq);
+    if floor >= lowest {
+        let body = json!({ "filter": home.queue, "seq": floor + 1 });
+        let purged: Answer<Value> = api.call(&format!("STREAM.PURGE.{}", home.stream), &body).await?;
+        purged.map_err(|error| error.into_broker_error())?;
+        done.retain(|sequence| *sequence > floor);
+    }
+    let call = format!("STREAM.MSG.DELETE.{}", home.stream);
+    let calls =
+        done.iter().map(|sequence| (call.clone(), json!({ "seq": sequence, "no_erase": true }))).collect();
+    let answers: Vec<Result<Answer<Value>, BrokerError>> = api.call_all(calls).await?;
+    for answer in answers {
+        match answer? {
+            Ok(_) => {}
+            // Removed before: by retention, or by another who drains.
+            Err(error) if error.description.contains("no message found") => {}
+            Err(error) => return Err(error.into_broker_error()),
+        }
+    }
+    Ok(())
+}

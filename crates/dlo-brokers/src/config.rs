@@ -15,7 +15,7 @@ pub enum BrokerConfig {
     Kafka(crate::kafka::KafkaConfig),
     Memory(crate::memory::MemoryConfig),
     #[cfg(feature = "nats")]
-    Nats(crate::nats::NatsConfig),
+    Nats(Box<crate::nats::NatsConfig>),
     #[cfg(feature = "pubsub")]
     Pubsub(crate::pubsub::PubsubConfig),
     #[cfg(feature = "rabbitmq")]

@@ -19,7 +19,7 @@ async fn the_advisory_points_to(broker: &dyn Broker, expected: &str) -> serde_js
     let json: serde_json::Value = serde_json::from_slice(&advisory.message.payload.0).unwrap();
     let sequence = json["stream_seq"].as_i64().unwrap();
     let pointer = Origin::sequence(BrokerKind::Nats, json["stream"].as_str().unwrap(), sequence);
-    let whole = broker.fetch(&pointer).await.unwrap().expect("the message is still there");
+    let whole = broker.fetch(&pointer).await.unwrap().unwrap();
     assert_eq!(body(&whole.message), expected);
     settle(&*drain, vec![advisory], Settlement::Done).await;
     let left = broker.inspector().inspect(ADVISORIES, Some(OFFICE)).await.unwrap();

@@ -26,7 +26,7 @@ const PATIENCE: Patience = Patience {
 };
 
 async fn broker(config: NatsConfig) -> Arc<dyn Broker> {
-    connect(&BrokerConfig::Nats(config), Arc::new(TokioClock::new())).await.unwrap()
+    connect(&BrokerConfig::Nats(Box::new(config)), Arc::new(TokioClock::new())).await.unwrap()
 }
 
 /// Settings for a server, with a lease that is over while a test waits.

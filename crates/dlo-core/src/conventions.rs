@@ -1,7 +1,21 @@
 //! Reading what others wrote on a dead letter: one file per convention, all of them asked of every letter.
 //!
-//! The outermost writer supplies the failure, the innermost the origin. What nobody knows stays as raw headers. Pure:
-//! a letter that is only a pointer says so, and whoever can fetch makes it whole.
+//! The outermost writer supplies the failure, the innermost the origin; who that is stands in `order.rs`. What nobody
+//! knows stays as raw headers. Pure: a letter that is only a pointer says so, and whoever can fetch makes it whole.
+//! Header names are looked at once, and a payload is read as JSON only where no client has told its story in headers.
+
+mod body;
+mod catalogue;
+pub mod emit;
+mod kinds;
+mod mapper;
+mod number;
+mod order;
+mod scan;
+mod time;
+mod value;
+mod view;
+mod well_known;
 
 use serde::Serialize;
 
@@ -10,6 +24,11 @@ use crate::message::Message;
 use crate::origin::{BrokerKind, Origin};
 use crate::reason::Reason;
 use crate::time::Timestamp;
+
+pub use mapper::{Fields, Mapper, OneOrMany};
+
+/// Records of one batch that become letters; of a larger one the first ones do, and the rest is counted.
+pub const BATCH: usize = 1_000;
 
 /// Where a dead letter was found: what a detector may need beside the message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,7 +46,7 @@ pub enum Held {
     Whole,
     /// Only where the record stands: fetch it while it is there.
     Pointer(Origin),
-    /// Where a batch of records stands; each of them is a letter of its own.
+    /// Where a batch of records stands; each of them is a letter of its own. At most [`BATCH`].
     Batch(Vec<Origin>),
 }
 
@@ -38,7 +57,13 @@ pub struct Reading {
     pub conventions: Vec<&'static str>,
     /// Where it was before it first died, by the innermost writer.
     pub origin: Option<Origin>,
+    /// RabbitMQ: the exchange it had been published to; empty is the default exchange.
+    pub exchange: Option<String>,
+    /// RabbitMQ: the routing key it had been published with.
+    pub routing_key: Option<String>,
     pub held: Held,
+    /// Records of a batch beyond [`BATCH`].
+    pub left_out: u64,
     /// The original payload and key, where a convention wrapped them (an envelope, a key that is metadata).
     #[serde(skip)]
     pub unwrapped: Option<Message>,
@@ -60,10 +85,39 @@ pub struct Reading {
     pub correlation_id: Option<String>,
     pub trace_id: Option<String>,
     pub content_type: Option<String>,
+    /// A text was longer than its limit and was cut; the header still has all of it.
+    pub truncated: bool,
+    /// A text was no UTF-8 and has replacement characters; the header still has its bytes.
+    pub lossy: bool,
 }
 
 /// Asks every convention of a message that was found dead.
 pub fn read(message: &Message, found: Found<'_>) -> Reading {
-    let _ = (message, found);
-    Reading::default()
+    read_with(message, found, &Mapper::default())
+}
+
+/// Asks every convention, and the names that a user gave.
+pub fn read_with(message: &Message, found: Found<'_>, mapper: &Mapper) -> Reading {
+    let view = view::View::new(message, found);
+    let seen = scan::scan(&view);
+    let mut stories = seen.stories(&view);
+    mapper::read_into(mapper, &view, &mut stories);
+    let mut reading = order::merge(stories, &view);
+    well_known::fill(&mut reading, message);
+    reading.truncated = view.flags.truncated.get();
+    reading.lossy = view.flags.lossy.get();
+    reading
+}
+
+/// Whether a header of that name tells of a failure, in any convention: what a replay takes off.
+pub fn tells_of_a_failure(name: &str) -> bool {
+    let bare = crate::message::transport_fact(name).unwrap_or(name);
+    let bare = bare.strip_prefix("annotation:").unwrap_or(bare);
+    catalogue::ALL.iter().flat_map(|convention| convention.strip).any(|mark| mark.is(bare, false))
+        || mapper::tells_of_a_failure(bare)
+}
+
+/// The ids of all conventions, in no particular order.
+pub fn ids() -> impl Iterator<Item = &'static str> {
+    catalogue::ALL.iter().map(|convention| convention.id).chain(mapper::IDS)
 }

@@ -128,7 +128,13 @@ fn transport_name(kind: BrokerKind, name: &str) -> String {
 
 /// Whether a header's name says that it is a fact of some transport.
 pub fn is_transport(name: &str) -> bool {
-    name.split_once(':').is_some_and(|(kind, _)| kind.parse::<BrokerKind>().is_ok())
+    transport_fact(name).is_some()
+}
+
+/// The name of the fact, if the header is a fact of some transport: `content-type` of `rabbitmq:content-type`.
+pub fn transport_fact(name: &str) -> Option<&str> {
+    let (kind, fact) = name.split_once(':')?;
+    BrokerKind::ALL.iter().any(|known| known.as_str() == kind).then_some(fact)
 }
 
 /// What is delivered to a consumer, parked in a dead-letter queue and sent on replay.

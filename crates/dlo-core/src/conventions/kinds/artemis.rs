@@ -1,0 +1,38 @@
+//! ActiveMQ Artemis: where it came from, over AMQP as annotations; no reason, no count.
+
+use super::super::Reading;
+use super::super::catalogue::{Convention, Mark, Writer};
+use super::super::view::View;
+use crate::origin::{BrokerKind, Origin};
+
+pub(in super::super) const CONVENTION: Convention = Convention {
+    id: "artemis",
+    writer: Writer::Carried,
+    marks: &[
+        Mark::Name("_AMQ_ORIG_ADDRESS"),
+        Mark::Name("_AMQ_ORIG_QUEUE"),
+        Mark::Name("amqp1:annotation:x-opt-ORIG-ADDRESS"),
+        Mark::Name("amqp1:annotation:x-opt-ORIG-QUEUE"),
+    ],
+    strip: &[Mark::Prefix("_AMQ_ORIG_"), Mark::Prefix("x-opt-ORIG-")],
+    read,
+};
+
+fn read(view: &View<'_>) -> Option<Reading> {
+    let fact = |name: &str| {
+        let annotation = name.replace('_', "-");
+        view.header(&format!("_AMQ_ORIG_{name}"))
+            .or(view.header(&format!("amqp1:annotation:x-opt-ORIG-{annotation}")))
+    };
+    // A queue may be bound to another address; the queue is where it was read from.
+    let queue = fact("QUEUE").name().or_else(|| fact("ADDRESS").name())?;
+    let broker = match view.found.broker {
+        kind @ (BrokerKind::Stomp | BrokerKind::Amqp1) => kind,
+        _ => BrokerKind::Amqp1,
+    };
+    Some(Reading {
+        origin: Some(Origin { message_id: fact("MESSAGE_ID").id(), ..Origin::queue(broker, queue) }),
+        published_at: view.any_header(&["amqp1:creation-time", "stomp:timestamp"]).time(),
+        ..Reading::default()
+    })
+}

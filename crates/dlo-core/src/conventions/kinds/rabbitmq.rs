@@ -1,0 +1,119 @@
+//! RabbitMQ's own record: `x-death`, newest entry first, one per queue and reason; over AMQP 1.0 the annotation
+//! `x-opt-deaths`. It comes as JSON text. Deaths are the sum of all counts, and the first death names the origin.
+
+use super::super::Reading;
+use super::super::body::{Body, inside, list};
+use super::super::catalogue::{Convention, Mark, Writer};
+use super::super::view::View;
+use super::super::{number, time};
+use crate::origin::{BrokerKind, Origin};
+use crate::reason::Reason;
+use crate::time::Timestamp;
+
+pub(in super::super) const CONVENTION: Convention = Convention {
+    id: "rabbitmq",
+    writer: Writer::Carried,
+    marks: &[
+        Mark::Name("x-death"),
+        Mark::Name("x-first-death-queue"),
+        Mark::Name(DEATHS_1_0),
+        Mark::Name("x-opt-deaths"),
+    ],
+    strip: &[
+        Mark::Name("x-death"),
+        Mark::Name("x-delivery-count"),
+        Mark::Name("x-acquired-count"),
+        Mark::Name("x-opt-deaths"),
+        Mark::Prefix("x-first-death-"),
+        Mark::Prefix("x-last-death-"),
+    ],
+    read,
+};
+
+const DEATHS_1_0: &str = "amqp1:annotation:x-opt-deaths";
+/// Entries that are read; a cycle of more queues than this is told by its newest ones.
+const ENTRIES: usize = 64;
+
+/// One entry. The time is that of the first such death, but of the last where AMQP 1.0 tells it.
+struct Entry {
+    queue: Option<String>,
+    reason: Option<Reason>,
+    count: u64,
+    first: Option<Timestamp>,
+    last: Option<Timestamp>,
+    exchange: Option<String>,
+    routing_key: Option<String>,
+}
+
+fn read(view: &View<'_>) -> Option<Reading> {
+    let entries = entries(view);
+    let named = |name: &str| view.header(name).or(view.header(&format!("amqp1:annotation:{name}"))).name();
+    let oldest = entries.last();
+    let newest = entries.first();
+    let queue = named("x-first-death-queue").or_else(|| oldest.and_then(|entry| entry.queue.clone()))?;
+    let reason = newest
+        .and_then(|entry| entry.reason)
+        .or_else(|| named("x-last-death-reason").as_deref().and_then(reason))
+        .or_else(|| named("x-first-death-reason").as_deref().and_then(reason));
+    let deaths: u64 = entries.iter().map(|entry| entry.count).fold(0, u64::saturating_add);
+    let deliveries = view.header("x-delivery-count").decimal().and_then(|count| u64::try_from(count).ok());
+    let message_id =
+        view.any_header(&["rabbitmq:message-id", "rabbitmq:message_id", "amqp1:message-id"]).id();
+    Some(Reading {
+        origin: Some(Origin { message_id, ..Origin::queue(BrokerKind::Rabbitmq, queue) }),
+        exchange: oldest.and_then(|entry| entry.exchange.clone()).or_else(|| named("x-first-death-exchange")),
+        routing_key: oldest.and_then(|entry| entry.routing_key.clone()),
+        reason,
+        error_code: None,
+        attempts: u32::try_from(deaths.max(deliveries.unwrap_or(0))).ok().filter(|count| *count > 0),
+        first_failed_at: entries.iter().filter_map(|entry| entry.first).min(),
+        failed_at: newest.and_then(|entry| entry.last.or(entry.first)),
+        ..Reading::default()
+    })
+}
+
+fn entries(view: &View<'_>) -> Vec<Entry> {
+    let value = view.any_header(&["x-death", DEATHS_1_0, "x-opt-deaths"]);
+    let Some(text) = value.text() else { return Vec::new() };
+    let Ok(array) = serde_json::from_str::<&serde_json::value::RawValue>(text) else { return Vec::new() };
+    let items = list(array, ENTRIES).unwrap_or_default();
+    items.into_iter().filter_map(|item| inside(item).map(|body| entry(view, &body))).collect()
+}
+
+fn entry(view: &View<'_>, body: &Body<'_>) -> Entry {
+    let field = |name: &str| view.raw(body.field(name));
+    let text = |name: &str| {
+        let value = field(name);
+        value.bytes().and_then(|bytes| std::str::from_utf8(bytes).ok()).map(str::to_owned)
+    };
+    let short = |text: &String| text.len() <= crate::limits::NAME;
+    let keys = body.field("routing-keys").and_then(|keys| list(keys, 1));
+    Entry {
+        queue: field("queue").name(),
+        reason: field("reason").text().and_then(reason),
+        count: field("count").decimal().and_then(|count| u64::try_from(count).ok()).unwrap_or(1),
+        first: moment(view, body, "time").or_else(|| moment(view, body, "first-time")),
+        last: moment(view, body, "last-time"),
+        exchange: text("exchange").filter(short),
+        routing_key: keys.and_then(|keys| view.raw(keys.first().copied()).name()),
+    }
+}
+
+/// Seconds, milliseconds or text; the management API wraps seconds as `{"!": "timestamp", "value": …}`.
+fn moment(view: &View<'_>, body: &Body<'_>, name: &str) -> Option<Timestamp> {
+    let raw = body.field(name)?;
+    let wrapped = inside(raw);
+    let raw = wrapped.as_ref().and_then(|wrapped| wrapped.field("value")).unwrap_or(raw);
+    let value = view.raw(Some(raw));
+    value.bytes().and_then(number::decimal).and_then(time::epoch).or_else(|| value.time())
+}
+
+fn reason(text: &str) -> Option<Reason> {
+    match text {
+        "rejected" => Some(Reason::Rejected),
+        "expired" => Some(Reason::Expired),
+        "maxlen" => Some(Reason::QueueOverflow),
+        "delivery_limit" => Some(Reason::DeliveryLimit),
+        _ => None,
+    }
+}

@@ -1,0 +1,36 @@
+//! Redis Streams have no dead letters; the adapter that moves an entry out of a pending list writes down what the list
+//! knew. Deliveries of 2^63 - 1 are a fatal refusal (Redis 8.8), not a count. An entry's id begins with its time.
+
+use super::super::Reading;
+use super::super::catalogue::{Convention, Mark, Writer};
+use super::super::time;
+use super::super::view::View;
+use crate::origin::{BrokerKind, Origin};
+use crate::reason::Reason;
+
+pub(in super::super) const CONVENTION: Convention = Convention {
+    id: "redis",
+    writer: Writer::Transport,
+    marks: &[Mark::Name("redis:deliveries"), Mark::Name("redis:group")],
+    strip: &[],
+    read,
+};
+
+fn read(view: &View<'_>) -> Option<Reading> {
+    let fact = |name: &str| view.header(&format!("redis:{name}"));
+    let id = fact("origin-id").or(fact("id")).id();
+    let deliveries = fact("deliveries").decimal();
+    let born = id.as_deref().and_then(|id| id.split('-').next()).and_then(|ms| ms.parse().ok());
+    let stream = fact("origin-stream").or(fact("stream")).name();
+    Some(Reading {
+        origin: stream
+            .map(|stream| Origin { message_id: id.clone(), ..Origin::queue(BrokerKind::Redis, stream) }),
+        consumer: fact("group").name(),
+        consumer_id: fact("consumer").id(),
+        reason: deliveries
+            .map(|count| if count == i64::MAX { Reason::Rejected } else { Reason::DeliveryLimit }),
+        attempts: deliveries.and_then(|count| u32::try_from(count).ok()).filter(|count| *count > 0),
+        published_at: born.and_then(time::millis),
+        ..Reading::default()
+    })
+}

@@ -1,0 +1,75 @@
+//! Home-made headers and JSON envelopes: names that a user gives, and the shapes of typical hand-written consumers.
+//!
+//! A JSON envelope is unwrapped only if both a payload and an error or an origin are recognised, so that a business message
+//! that happens to have a field `payload` is left alone. The names a user gives are always followed; the built-in ones
+//! only where no client told its story by a convention.
+
+mod builtin;
+mod fields;
+mod json;
+
+use serde::Deserialize;
+
+use super::catalogue::Writer;
+use super::scan::Story;
+use super::view::View;
+
+pub(super) use builtin::tells_of_a_failure;
+pub use fields::{Fields, OneOrMany};
+
+/// The ids under which a reading names what was read here.
+pub(super) const IDS: [&str; 2] = [HEADERS, JSON];
+const HEADERS: &str = "custom.headers";
+const JSON: &str = "custom.json";
+
+/// How home-made dead letters of one source are read. Unknown keys are refused.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Mapper {
+    /// Whether the shapes of typical hand-written consumers are tried.
+    pub builtin: bool,
+    /// Header names, per field; of several the first that has a value speaks.
+    pub headers: Fields,
+    /// Dotted paths into a JSON payload, per field.
+    pub json: Fields,
+    /// Dotted paths to the original payload, as a text or as JSON that stands there unquoted.
+    pub payload: OneOrMany,
+    /// Whether that text is Base64.
+    pub payload_base64: bool,
+    /// Dotted paths to the original key.
+    pub key: OneOrMany,
+    /// Dotted paths to an object with the original headers.
+    pub original_headers: OneOrMany,
+}
+
+impl Default for Mapper {
+    fn default() -> Self {
+        Self {
+            builtin: true,
+            headers: Fields::default(),
+            json: Fields::default(),
+            payload: OneOrMany::default(),
+            payload_base64: false,
+            key: OneOrMany::default(),
+            original_headers: OneOrMany::default(),
+        }
+    }
+}
+
+/// Adds what the user's names tell, and what the built-in shapes do.
+pub(super) fn read_into(mapper: &Mapper, view: &View<'_>, stories: &mut Vec<Story>) {
+    let told = stories.iter().any(|story| story.writer == Writer::Client);
+    let position = view.message.headers.len();
+    let story = |id, reading| Story { id, writer: Writer::Client, position, reading };
+    let headers = fields::from_headers(&mapper.headers, view)
+        .or_else(|| (mapper.builtin && !told).then(|| builtin::headers(view)).flatten());
+    if let Some(reading) = headers {
+        stories.push(story(HEADERS, reading));
+    }
+    let wrapped = stories.iter().any(|story| story.reading.unwrapped.is_some());
+    let json = json::mapped(mapper, view)
+        .or_else(|| (mapper.builtin && !told && !wrapped).then(|| json::guessed(view)).flatten());
+    if let Some(reading) = json {
+        stories.push(story(JSON, reading));
+    }
+}

@@ -1,0 +1,177 @@
+//! What nearly every message carries under well-known names: event type and version, correlation, trace, content type.
+//!
+//! Filled in where no convention told it. Names are compared in lower case with `-` for `_`; a fact of the transport has its
+//! own names, and gives way to a header of the application.
+
+use super::Reading;
+use crate::limits;
+use crate::message::{Header, Message, transport_fact};
+
+/// Which field a name belongs to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Field {
+    EventType,
+    EventVersion,
+    Correlation,
+    Trace,
+    ContentType,
+}
+
+/// Names of the application's headers. Sorted; the number is the rank: of several names the lowest speaks.
+const HEADERS: &[(&str, Field, u8)] = &[
+    ("--typeid--", Field::EventType, 4),
+    ("b3", Field::Trace, 4),
+    ("ce-datacontenttype", Field::ContentType, 2),
+    ("ce-traceparent", Field::Trace, 2),
+    ("ce-type", Field::EventType, 2),
+    ("cloudevents:type", Field::EventType, 2),
+    ("content-type", Field::ContentType, 1),
+    ("contenttype", Field::ContentType, 2),
+    ("correlation-id", Field::Correlation, 1),
+    ("correlationid", Field::Correlation, 2),
+    ("event-type", Field::EventType, 1),
+    ("event-version", Field::EventVersion, 1),
+    ("eventtype", Field::EventType, 1),
+    ("eventversion", Field::EventVersion, 1),
+    ("googclient-traceparent", Field::Trace, 3),
+    ("jmscorrelationid", Field::Correlation, 3),
+    ("jmstype", Field::EventType, 4),
+    ("kafka-correlationid", Field::Correlation, 3),
+    ("message-type", Field::EventType, 3),
+    ("message-version", Field::EventVersion, 3),
+    ("messagetype", Field::EventType, 3),
+    ("schema-version", Field::EventVersion, 2),
+    ("schemaversion", Field::EventVersion, 2),
+    ("trace-id", Field::Trace, 5),
+    ("traceid", Field::Trace, 5),
+    ("traceparent", Field::Trace, 1),
+    ("uber-trace-id", Field::Trace, 4),
+    ("x-amzn-trace-id", Field::Trace, 4),
+    ("x-b3-traceid", Field::Trace, 4),
+    ("x-cloud-trace-context", Field::Trace, 4),
+    ("x-correlation-id", Field::Correlation, 2),
+    ("x-event-type", Field::EventType, 1),
+    ("x-event-version", Field::EventVersion, 1),
+    ("x-message-type", Field::EventType, 3),
+    ("x-schema-version", Field::EventVersion, 2),
+    ("x-trace-id", Field::Trace, 5),
+];
+
+/// Names of facts of the transport, without their kind.
+const FACTS: &[(&str, Field, u8)] = &[
+    ("awstraceheader", Field::Trace, 8),
+    ("content-type", Field::ContentType, 8),
+    ("correlation-id", Field::Correlation, 8),
+    ("message-type", Field::EventType, 8),
+    ("type", Field::EventType, 8),
+];
+
+/// The longest name of either list.
+const LONGEST: usize = 32;
+
+/// Fills in what the conventions left open.
+pub(super) fn fill(reading: &mut Reading, message: &Message) {
+    let mut best: [Option<(u8, &Header)>; 5] = [None; 5];
+    for header in message.headers.iter() {
+        let Some((field, rank)) = known(&header.name) else { continue };
+        let slot = &mut best[field as usize];
+        // The last of equal ones speaks, as everywhere.
+        if slot.is_none_or(|(other, _)| rank <= other) {
+            *slot = Some((rank, header));
+        }
+    }
+    let text = |field: Field, max: usize| {
+        let (_, header) = best[field as usize]?;
+        header.text().map(str::trim).filter(|text| !text.is_empty() && text.len() <= max)
+    };
+    let or = |slot: &mut Option<String>, found: Option<&str>| {
+        if slot.is_none() {
+            *slot = found.map(str::to_owned);
+        }
+    };
+    or(&mut reading.event_type, text(Field::EventType, limits::NAME));
+    or(&mut reading.event_version, text(Field::EventVersion, limits::NAME));
+    or(&mut reading.correlation_id, text(Field::Correlation, limits::ID));
+    or(&mut reading.content_type, text(Field::ContentType, limits::NAME));
+    if reading.trace_id.is_none() {
+        reading.trace_id = text(Field::Trace, limits::ID).and_then(trace_id);
+    }
+}
+
+fn known(name: &str) -> Option<(Field, u8)> {
+    let (name, table) = match transport_fact(name) {
+        Some(fact) => (fact, FACTS),
+        None => (name, HEADERS),
+    };
+    let mut buffer = [0; LONGEST];
+    let plain = buffer.get_mut(..name.len())?;
+    for (to, from) in plain.iter_mut().zip(name.bytes()) {
+        *to = if from == b'_' { b'-' } else { from.to_ascii_lowercase() };
+    }
+    let at = table.binary_search_by(|(known, _, _)| known.as_bytes().cmp(plain)).ok()?;
+    table.get(at).map(|(_, field, rank)| (*field, *rank))
+}
+
+/// The id of the trace alone: W3C is `version-trace-span-flags`, B3 `trace-span`, Jaeger `trace:span:…`, Google
+/// `trace/span;…`, Amazon `Root=1-time-rest;…`, whose id is time and rest.
+fn trace_id(text: &str) -> Option<String> {
+    if let Some(root) = text.split(';').find_map(|part| part.trim().strip_prefix("Root=")) {
+        let id: String = root.split('-').skip(1).collect();
+        return (!id.is_empty()).then_some(id);
+    }
+    let mut parts = text.split(['-', ':', '/', ';']);
+    let first = parts.next()?;
+    let id = match parts.next() {
+        Some(second) if first.len() == 2 && second.len() == 32 => second,
+        Some(_) | None => first,
+    };
+    // A trace id of letters and dashes, such as a UUID, is one whole.
+    let is_uuid = text.len() == 36 && text.bytes().filter(|byte| *byte == b'-').count() == 4;
+    let id = if is_uuid { text } else { id };
+    (!id.is_empty()).then(|| id.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::origin::BrokerKind;
+
+    #[test]
+    fn both_lists_are_sorted_and_fit_the_buffer() {
+        for table in [HEADERS, FACTS] {
+            assert!(table.is_sorted_by(|a, b| a.0 < b.0));
+            assert!(table.iter().all(|(name, _, _)| name.len() <= LONGEST && !name.contains('_')));
+        }
+    }
+
+    #[test]
+    fn the_id_of_a_trace_is_found_in_every_notation() {
+        let id = "4bf92f3577b34da6a3ce929d0e0e4736";
+        for text in [
+            format!("00-{id}-00f067aa0ba902b7-01"),
+            format!("{id}-00f067aa0ba902b7-1"),
+            format!("{id}:00f067aa0ba902b7:0:1"),
+            format!("{id}/123;o=1"),
+            id.to_owned(),
+            format!("Root=1-{}-{};Parent=5;Sampled=1", &id[..8], &id[8..]),
+        ] {
+            assert_eq!(trace_id(&text).as_deref(), Some(id), "{text}");
+        }
+        let uuid = "3d3eedff-c2cd-44cd-ada6-26d08144d29a";
+        assert_eq!(trace_id(uuid).as_deref(), Some(uuid));
+    }
+
+    #[test]
+    fn the_application_speaks_before_its_transport() {
+        let mut message = Message::default();
+        message.headers.push_text("Event_Type", "order.created");
+        message.headers.push_transport(BrokerKind::Rabbitmq, "type", "other");
+        message.headers.push_transport(BrokerKind::Rabbitmq, "content_type", "application/json");
+        message.headers.push_transport(BrokerKind::Rabbitmq, "correlation-id", "c-1");
+        let mut reading = Reading::default();
+        fill(&mut reading, &message);
+        assert_eq!(reading.event_type.as_deref(), Some("order.created"));
+        assert_eq!(reading.content_type.as_deref(), Some("application/json"));
+        assert_eq!(reading.correlation_id.as_deref(), Some("c-1"));
+    }
+}

@@ -5,3 +5,5 @@
 mod memory;
 #[cfg(feature = "nats")]
 mod nats;
+#[cfg(feature = "redis")]
+mod redis;

@@ -12,7 +12,7 @@ pub enum BrokerConfig {
     #[cfg(feature = "amqp1")]
     Amqp1(crate::amqp1::Amqp1Config),
     #[cfg(feature = "kafka")]
-    Kafka(crate::kafka::KafkaConfig),
+    Kafka(Box<crate::kafka::KafkaConfig>),
     Memory(crate::memory::MemoryConfig),
     #[cfg(feature = "nats")]
     Nats(Box<crate::nats::NatsConfig>),

@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "in tests, to stop is how a failure is told")]
 
+#[cfg(feature = "kafka")]
+mod kafka;
 mod memory;
 #[cfg(feature = "nats")]
 mod nats;

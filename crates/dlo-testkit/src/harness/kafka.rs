@@ -1,1 +1,290 @@
-//! Apache Kafka, started for tests.
+//! Apache Kafka, started for tests: one node that is broker and controller (KRaft), from Maven Central.
+//!
+//! `Kafka::shared` is one server for all tests of a process, `Kafka::own` one that a test may stop, start and cut off.
+//! Clients are sent through a [`Proxy`], which the server advertises as its address. Beside the open door there is one
+//! with SASL: [`USER`] with [`PASSWORD`], by PLAIN and by SCRAM. Ready means that it answers a request of its protocol.
+//! `DLO_TEST_KAFKA` names a running cluster for the shared one (`host:port`, with topic creation allowed).
+
+use std::fmt::Write as _;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+use tokio::sync::OnceCell;
+
+use super::proxy::Proxy;
+use super::{Supervised, free_port, installed, scratch};
+
+const VARIABLE: &str = "DLO_TEST_KAFKA";
+const PATIENCE: Duration = Duration::from_secs(90);
+/// Sixteen bytes in base64, as every cluster has.
+const CLUSTER: &str = "ZGxvLXRlc3RzLWthZmthMQ";
+/// The heap of the server. Small: several may run at once.
+const HEAP: &str = "-Xmx320m";
+
+/// Who may enter by SASL.
+pub const USER: &str = "office";
+pub const PASSWORD: &str = "s3cret-of-the-tests";
+
+/// A cluster of one node.
+#[derive(Debug)]
+pub struct Kafka {
+    /// Where clients go, through the proxy.
+    pub bootstrap: String,
+    /// The doors with SASL, and with TLS if the server was started with a certificate.
+    pub sasl: String,
+    pub tls: Option<String>,
+    node: Option<Node>,
+}
+
+/// A node that we started.
+#[derive(Debug)]
+struct Node {
+    directory: PathBuf,
+    /// Removed with the node; of the shared one it goes with the process.
+    _scratch: Option<TempDir>,
+    port: u16,
+    proxy: Proxy,
+    server: Mutex<Option<Supervised>>,
+}
+
+/// A certificate and its key in PEM files, and the authority that signed it.
+#[derive(Debug, Clone)]
+pub struct Certificates {
+    /// Key and certificate chain in one file, as Kafka takes them.
+    pub server: PathBuf,
+    pub authority: PathBuf,
+}
+
+static SHARED: OnceCell<Kafka> = OnceCell::const_new();
+
+impl Kafka {
+    /// The cluster of this process, started when first asked for.
+    pub async fn shared() -> &'static Self {
+        SHARED.get_or_init(Self::start_shared).await
+    }
+
+    async fn start_shared() -> Self {
+        match std::env::var(VARIABLE) {
+            Ok(bootstrap) => Self { sasl: bootstrap.clone(), bootstrap, tls: None, node: None },
+            Err(_) => Self::start_with(None, true).await,
+        }
+    }
+
+    /// A cluster that nobody else uses.
+    pub async fn own() -> Self {
+        Self::start_with(None, false).await
+    }
+
+    /// As [`Kafka::own`], with a door that speaks TLS.
+    pub async fn with_tls(certificates: &Certificates) -> Self {
+        Self::start_with(Some(certificates), false).await
+    }
+
+    async fn start_with(certificates: Option<&Certificates>, shared: bool) -> Self {
+        let scratch = scratch("kafka");
+        let directory = scratch.path().to_owned();
+        let (port, internal, controller, sasl) = (free_port(), free_port(), free_port(), free_port());
+        let tls = certificates.map(|_| free_port());
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        // A runtime of its own: the one that asks first ends with its test, and the wires with it.
+        let proxy = on_own_runtime(Proxy::before(address));
+        let mut settings = settings(&directory, port, proxy.address.port(), [internal, controller, sasl]);
+        if let (Some(certificates), Some(tls)) = (certificates, tls) {
+            add_tls(&mut settings, certificates, tls);
+        }
+        std::fs::write(directory.join("server.properties"), settings).expect("writing the settings");
+        format(&directory);
+        let here = |port: u16| format!("127.0.0.1:{port}");
+        let bootstrap = proxy.address.to_string();
+        let (kept, given) = if shared { (None, Some(scratch)) } else { (Some(scratch), None) };
+        let node = Node { directory, _scratch: kept, port, proxy, server: Mutex::new(None) };
+        node.start(given).await;
+        Self { bootstrap, sasl: here(sasl), tls: tls.map(here), node: Some(node) }
+    }
+
+    fn node(&self) -> &Node {
+        self.node.as_ref().expect("a server that the tests started themselves")
+    }
+
+    /// Ends the server as a crash would.
+    pub fn stop(&self) {
+        let server = self.node().server.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(server) = server {
+            server.end("KILL");
+        }
+    }
+
+    /// Starts it again on the same port with the same data.
+    pub async fn start(&self) {
+        self.node().start(None).await;
+    }
+
+    /// Cuts every connection of clients that is open now.
+    pub fn cut(&self) {
+        self.node().proxy.cut();
+    }
+}
+
+impl Node {
+    /// `removing`: the directory that goes with the server.
+    async fn start(&self, removing: Option<TempDir>) {
+        let log = self.directory.join("log");
+        let settings = self.directory.join("server.properties").display().to_string();
+        let mut command = java();
+        command.extend(["kafka.Kafka".to_owned(), settings]);
+        let server = match removing {
+            Some(directory) => Supervised::start(&command, "KILL", directory, log.clone()),
+            None => Supervised::keeping(&command, "KILL", log.clone()),
+        };
+        *self.server.lock().unwrap_or_else(PoisonError::into_inner) = Some(server);
+        let port = self.port;
+        let deadline = Instant::now() + PATIENCE;
+        while !tokio::task::spawn_blocking(move || answers(port)).await.unwrap_or(false) {
+            let said = || std::fs::read_to_string(&log).unwrap_or_default();
+            assert!(Instant::now() < deadline, "Kafka was not ready in {PATIENCE:?}; its log: {}", said());
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+}
+
+fn java() -> Vec<String> {
+    let jars = installed::folder("kafka").join("lib").join("*");
+    [
+        "java",
+        HEAP,
+        "-Xss512k",
+        "-XX:+UseSerialGC",
+        "-XX:TieredStopAtLevel=1",
+        "-cp",
+        &jars.display().to_string(),
+    ]
+    .map(ToOwned::to_owned)
+    .to_vec()
+}
+
+/// A format of the data directory, once; the SCRAM user is written into it.
+fn format(directory: &Path) {
+    let settings = directory.join("server.properties").display().to_string();
+    let command = java();
+    let formatted = Command::new(&command[0])
+        .args(&command[1..])
+        .args(["kafka.tools.StorageTool", "format", "--cluster-id", CLUSTER, "--config", &settings])
+        .args(["--add-scram", &format!("SCRAM-SHA-512=[name={USER},password={PASSWORD}]")])
+        .args(["--add-scram", &format!("SCRAM-SHA-256=[name={USER},password={PASSWORD}]")])
+        .output()
+        .expect("running java");
+    assert!(
+        formatted.status.success(),
+        "formatting Kafka's storage failed: {}{}",
+        String::from_utf8_lossy(&formatted.stdout),
+        String::from_utf8_lossy(&formatted.stderr)
+    );
+}
+
+fn settings(directory: &Path, port: u16, proxy: u16, [internal, controller, sasl]: [u16; 3]) -> String {
+    let data = directory.join("data").display().to_string();
+    let plain = "org.apache.kafka.common.security.plain.PlainLoginModule";
+    let scram = "org.apache.kafka.common.security.scram.ScramLoginModule";
+    format!(
+        "process.roles=broker,controller\n\
+         node.id=1\n\
+         controller.quorum.voters=1@127.0.0.1:{controller}\n\
+         controller.listener.names=CONTROLLER\n\
+         inter.broker.listener.name=INTERNAL\n\
+         listener.security.protocol.map=\
+         CLIENT:PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL:SASL_PLAINTEXT,TLS:SSL\n\
+         listeners=CLIENT://127.0.0.1:{port},INTERNAL://127.0.0.1:{internal},CONTROLLER://127.0.0.1:{controller},\
+         SASL://127.0.0.1:{sasl}\n\
+         advertised.listeners=CLIENT://127.0.0.1:{proxy},INTERNAL://127.0.0.1:{internal},SASL://127.0.0.1:{sasl}\n\
+         listener.name.sasl.sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512\n\
+         listener.name.sasl.plain.sasl.jaas.config={plain} required user_{USER}=\"{PASSWORD}\";\n\
+         listener.name.sasl.scram-sha-256.sasl.jaas.config={scram} required;\n\
+         listener.name.sasl.scram-sha-512.sasl.jaas.config={scram} required;\n\
+         log.dirs={data}\n\
+         # Everything on one node.\n\
+         offsets.topic.replication.factor=1\n\
+         offsets.topic.num.partitions=1\n\
+         transaction.state.log.replication.factor=1\n\
+         transaction.state.log.min.isr=1\n\
+         transaction.state.log.num.partitions=1\n\
+         share.coordinator.state.topic.replication.factor=1\n\
+         share.coordinator.state.topic.min.isr=1\n\
+         # Whoever creates a topic by naming it is found out.\n\
+         auto.create.topics.enable=true\n\
+         num.partitions=1\n\
+         # What takes minutes in earnest takes moments here.\n\
+         group.initial.rebalance.delay.ms=0\n\
+         broker.session.timeout.ms=2000\n\
+         broker.heartbeat.interval.ms=300\n\
+         log.retention.check.interval.ms=500\n\
+         log.segment.delete.delay.ms=100\n\
+         log.initial.task.delay.ms=500\n\
+         log.cleaner.backoff.ms=300\n\
+         log.cleaner.dedupe.buffer.size=4194304\n\
+         num.network.threads=2\n\
+         num.io.threads=3\n\
+         background.threads=2\n\
+         socket.request.max.bytes=209715200\n"
+    )
+}
+
+/// The second door that speaks TLS: key and certificate from one PEM file.
+fn add_tls(settings: &mut String, certificates: &Certificates, port: u16) {
+    let door =
+        |line: &str, protocol: &str| line.replace(protocol, &format!("TLS://127.0.0.1:{port},{protocol}"));
+    *settings = settings
+        .lines()
+        .map(|line| if line.starts_with("listeners=") || line.starts_with("advertised.listeners=") {
+            door(line, "CLIENT://")
+        } else {
+            line.to_owned()
+        } + "\n")
+        .collect();
+    let _ = write!(
+        settings,
+        "listener.name.tls.ssl.keystore.type=PEM\n\
+         listener.name.tls.ssl.keystore.location={}\n\
+         listener.name.tls.ssl.truststore.type=PEM\n\
+         listener.name.tls.ssl.truststore.location={}\n\
+         listener.name.tls.ssl.client.auth=requested\n",
+        certificates.server.display(),
+        certificates.authority.display()
+    );
+}
+
+/// Whether the server answers a request for the versions of its protocol.
+fn answers(port: u16) -> bool {
+    // Length, key 18, version 0, number 7, no client id.
+    const ASK: [u8; 14] = [0, 0, 0, 10, 0, 18, 0, 0, 0, 0, 0, 7, 0xff, 0xff];
+    let ask = || {
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        let mut wire = TcpStream::connect_timeout(&address, Duration::from_secs(1)).ok()?;
+        wire.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
+        wire.write_all(&ASK).ok()?;
+        let mut answer = [0; 10];
+        wire.read_exact(&mut answer).ok()?;
+        Some(answer[4..10] == [0, 0, 0, 7, 0, 0])
+    };
+    ask().unwrap_or(false)
+}
+
+/// Runs `future` on a runtime that lives as long as the process.
+fn on_own_runtime<T: Send + 'static>(future: impl Future<Output = T> + Send + 'static) -> T {
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::Builder::new()
+        .name("kafka-proxy".to_owned())
+        .spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            runtime.expect("a runtime").block_on(async {
+                let _ = tell.send(future.await);
+                std::future::pending::<()>().await;
+            });
+        })
+        .expect("a thread");
+    told.recv().expect("the future ends")
+}

@@ -1,5 +1,7 @@
 //! Apache Kafka: the whole suite on one server, outages on another, then what only Kafka has.
 
+#![expect(clippy::panic, reason = "in tests, to stop is how a failure is told")]
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;

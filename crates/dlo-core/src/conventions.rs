@@ -57,6 +57,9 @@ pub struct Reading {
     pub conventions: Vec<&'static str>,
     /// Where it was before it first died, by the innermost writer.
     pub origin: Option<Origin>,
+    /// The id that the application gave it. It stays the same over every death, so it is no coordinate: a second death would
+    /// be taken for the first.
+    pub message_id: Option<String>,
     /// RabbitMQ: the exchange it had been published to; empty is the default exchange.
     pub exchange: Option<String>,
     /// RabbitMQ: the routing key it had been published with.

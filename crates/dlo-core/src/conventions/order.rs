@@ -8,7 +8,7 @@
 //! 3. Innermost is what a broker wrote on the message and clients carry along (`x-death`, Pub/Sub attributes): a client
 //!    that gives up republishes the message with it. Only a death clearly after the clients' failures is outermost.
 //!
-//! Error class, message, stack and code come from one story, the outermost that has any; each other fact from
+//! The failure comes from one story, the outermost that has an error, and so does the consumer; each other fact from
 //! the outermost that tells it, but origin, publishing and first failure from the innermost. A first death by time-out
 //! under a client's story is the delay of a retry queue, and no origin.
 
@@ -20,6 +20,7 @@ use super::scan::Story;
 use super::view::View;
 use super::{Held, Reading};
 use crate::origin::BrokerKind;
+use crate::reason::Reason;
 use crate::time::Timestamp;
 
 /// How far the clocks of a broker and a consumer may be apart.
@@ -130,22 +131,17 @@ fn forget_waiting_rooms(stories: &mut [Story], view: &View<'_>) {
 
 /// Adds what an inner story tells.
 fn join(outer: &mut Reading, inner: Reading) {
-    let has_error = outer.error_class.is_some()
-        || outer.error_message.is_some()
-        || outer.error_stack.is_some()
-        || outer.error_code.is_some();
-    if !has_error {
-        outer.error_class = inner.error_class;
-        outer.error_message = inner.error_message;
-        outer.error_stack = inner.error_stack;
-        outer.error_code = inner.error_code;
+    join_failure(outer, &inner);
+    // Deaths by time-out count waits; whoever failed counted attempts.
+    if outer.reason == Some(Reason::Expired) {
+        outer.attempts = inner.attempts.or(outer.attempts);
     }
-    keep(&mut outer.consumer, inner.consumer);
-    keep(&mut outer.consumer_id, inner.consumer_id);
-    keep(&mut outer.consumer_version, inner.consumer_version);
-    keep(&mut outer.reason, inner.reason);
+    if outer.consumer.is_none() && outer.consumer_id.is_none() && outer.consumer_version.is_none() {
+        outer.consumer = inner.consumer;
+        outer.consumer_id = inner.consumer_id;
+        outer.consumer_version = inner.consumer_version;
+    }
     keep(&mut outer.attempts, inner.attempts);
-    keep(&mut outer.failed_at, inner.failed_at);
     keep(&mut outer.unwrapped, inner.unwrapped);
     keep(&mut outer.event_type, inner.event_type);
     keep(&mut outer.event_version, inner.event_version);
@@ -160,10 +156,29 @@ fn join(outer: &mut Reading, inner: Reading) {
         outer.left_out = inner.left_out;
     }
     replace(&mut outer.origin, inner.origin);
+    replace(&mut outer.message_id, inner.message_id);
     replace(&mut outer.exchange, inner.exchange);
     replace(&mut outer.routing_key, inner.routing_key);
     replace(&mut outer.published_at, inner.published_at);
     replace(&mut outer.first_failed_at, inner.first_failed_at);
+}
+
+/// An error is one story's own: its reason and its time are not mixed with those of another. A writer that only moved the
+/// message (a redrive, an expiry) tells why and when, and leaves the error to the one before.
+fn join_failure(outer: &mut Reading, inner: &Reading) {
+    let has_error = outer.error_class.is_some()
+        || outer.error_message.is_some()
+        || outer.error_stack.is_some()
+        || outer.error_code.is_some();
+    if has_error {
+        return;
+    }
+    outer.error_class.clone_from(&inner.error_class);
+    outer.error_message.clone_from(&inner.error_message);
+    outer.error_stack.clone_from(&inner.error_stack);
+    outer.error_code.clone_from(&inner.error_code);
+    keep(&mut outer.reason, inner.reason);
+    keep(&mut outer.failed_at, inner.failed_at);
 }
 
 fn keep<T>(outer: &mut Option<T>, inner: Option<T>) {

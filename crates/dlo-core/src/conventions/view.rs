@@ -6,10 +6,13 @@ use std::cell::OnceCell;
 use serde_json::value::RawValue;
 
 use super::Found;
-use super::body::{Body, plain};
+use super::body::{Body, list, plain};
 use super::value::{Flags, Value};
 use crate::message::{Header, Message};
 use crate::origin::{BrokerKind, Origin};
+
+/// Lines of a stack that are read.
+const LINES: usize = 500;
 
 pub(super) struct View<'a> {
     pub(super) message: &'a Message,
@@ -37,6 +40,19 @@ impl<'a> View<'a> {
     /// The last header of that name, which is the current one.
     pub(super) fn header<'v>(&'v self, name: &str) -> Value<'v> {
         self.value(self.message.headers.0.iter().rev().find(|header| self.is(header, name)))
+    }
+
+    /// The last header whose name is `prefix` and `name`, without putting them together: this is asked of every letter.
+    pub(super) fn prefixed<'v>(&'v self, prefix: &str, name: &str) -> Value<'v> {
+        let same = |a: &str, b: &str| if self.exact { a == b } else { a.eq_ignore_ascii_case(b) };
+        let is = |header: &&Header| {
+            header.name.len() == prefix.len() + name.len()
+                && header
+                    .name
+                    .split_at_checked(prefix.len())
+                    .is_some_and(|(head, tail)| same(tail, name) && same(head, prefix))
+        };
+        self.value(self.message.headers.0.iter().rev().find(is))
     }
 
     /// The first header of that name, for the one writer that puts its own before the others.
@@ -70,6 +86,13 @@ impl<'a> View<'a> {
     /// A value inside a JSON document.
     pub(super) fn raw<'v>(&'v self, value: Option<&'v RawValue>) -> Value<'v> {
         Value::new(value.map(plain), &self.flags)
+    }
+
+    /// A stack that is written as a list of its lines, or as one text.
+    pub(super) fn stack(&self, value: Option<&RawValue>) -> Option<String> {
+        let Some(lines) = value.and_then(|value| list(value, LINES)) else { return self.raw(value).stack() };
+        let lines: Vec<String> = lines.into_iter().filter_map(|line| self.raw(Some(line)).stack()).collect();
+        Value::new(Some(Cow::Owned(lines.join("\n").into_bytes())), &self.flags).stack()
     }
 
     /// A record of a Kafka log, as far as it is told: nothing without a topic.

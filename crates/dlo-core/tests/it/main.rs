@@ -5,6 +5,8 @@
 #[cfg(test)]
 mod conventions;
 #[cfg(test)]
+mod conventions_any;
+#[cfg(test)]
 mod envelope;
 #[cfg(test)]
 mod foreign_bytes;

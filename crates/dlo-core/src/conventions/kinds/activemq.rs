@@ -30,7 +30,7 @@ const CAUSE: &str = ", cause:";
 const DELIVERY: &str = "Delivery[";
 
 fn read(view: &View<'_>) -> Option<Reading> {
-    let frame = |name: &str| view.header(&format!("stomp:{name}")).or(view.header(name));
+    let frame = |name: &str| view.prefixed("stomp:", name).or(view.header(name));
     let is_classic = view.has("dlqDeliveryFailureCause") || view.has("originalExpiration");
     if !is_classic && view.found.broker != BrokerKind::Stomp {
         // Somebody else's `original-destination`.

@@ -21,8 +21,7 @@ pub(in super::super) const CONVENTION: Convention = Convention {
 fn read(view: &View<'_>) -> Option<Reading> {
     let fact = |name: &str| {
         let annotation = name.replace('_', "-");
-        view.header(&format!("_AMQ_ORIG_{name}"))
-            .or(view.header(&format!("amqp1:annotation:x-opt-ORIG-{annotation}")))
+        view.prefixed("_AMQ_ORIG_", name).or(view.prefixed("amqp1:annotation:x-opt-ORIG-", &annotation))
     };
     // A queue may be bound to another address; the queue is where it was read from.
     let queue = fact("QUEUE").name().or_else(|| fact("ADDRESS").name())?;

@@ -15,7 +15,7 @@ pub(in super::super) const CONVENTION: Convention = Convention {
 };
 
 fn read(view: &View<'_>) -> Option<Reading> {
-    let header = |name: &str| view.header(&format!("__connect.errors.{name}"));
+    let header = |name: &str| view.prefixed("__connect.errors.", name);
     let stage = header("stage").name();
     let converter = stage.as_deref().is_some_and(|stage| stage.ends_with("_CONVERTER"));
     Some(Reading {

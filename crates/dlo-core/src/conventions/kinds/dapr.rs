@@ -14,10 +14,10 @@ fn read(view: &View<'_>) -> Option<Reading> {
     if topic == view.found.queue {
         return None;
     }
-    let message_id = view.field("id").id();
     let trace = view.field("traceparent");
     Some(Reading {
-        origin: view.queue(Some(topic)).map(|origin| crate::origin::Origin { message_id, ..origin }),
+        origin: view.queue(Some(topic)),
+        message_id: view.field("id").id(),
         event_type: view.field("type").name(),
         trace_id: trace
             .text()

@@ -20,7 +20,7 @@ pub(in super::super) const CONVENTION: Convention = Convention {
 };
 
 fn read(view: &View<'_>) -> Option<Reading> {
-    let header = |name: &str| view.header(&format!("source_{name}"));
+    let header = |name: &str| view.prefixed("source_", name);
     let topic = header("topic").name()?;
     Some(Reading {
         origin: view.kafka(Some(topic), header("partition").partition(), header("offset").decimal()),

@@ -48,7 +48,7 @@ fn read(view: &View<'_>) -> Option<Reading> {
             .or(view.field("responseContext.functionError"))
             .class(),
         error_message: view.field("responsePayload.errorMessage").message(),
-        error_stack: view.field("responsePayload.stackTrace").stack(),
+        error_stack: view.stack(view.body()?.at("responsePayload.stackTrace")),
         attempts: view.field("requestContext.approximateInvokeCount").count(),
         failed_at: view.field("timestamp").time(),
         ..Reading::default()

@@ -88,10 +88,9 @@ fn shard(view: &View<'_>) -> Option<Origin> {
         view.field(&format!("KinesisBatchInfo.{name}")).or(view.field(&format!("DDBStreamBatchInfo.{name}")))
     };
     let arn = info("streamArn").or(view.field("KafkaBatchInfo.eventSourceArn"));
-    let stream = arn.text()?.split(":stream/").last()?.rsplit_once(":table/").map_or_else(
-        || arn.text().and_then(|arn| arn.rsplit('/').next()).unwrap_or_default(),
-        |(_, table)| table,
-    );
+    // `…:stream/orders`, and `…:table/orders/stream/<time>` for DynamoDB.
+    let (_, path) = arn.text()?.split_once(":table/").or_else(|| arn.text()?.split_once('/'))?;
+    let stream = path.split('/').next().unwrap_or(path);
     let id = info("shardId")
         .text()
         .zip(info("startSequenceNumber").text())

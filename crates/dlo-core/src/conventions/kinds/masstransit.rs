@@ -16,7 +16,7 @@ pub(in super::super) const CONVENTION: Convention = Convention {
 };
 
 fn read(view: &View<'_>) -> Option<Reading> {
-    let fault = |name: &str| view.header(&format!("MT-Fault-{name}"));
+    let fault = |name: &str| view.prefixed("MT-Fault-", name);
     let address = fault("InputAddress");
     let queue = address.text().map(last_segment).filter(|queue| queue.len() <= crate::limits::NAME);
     let why = view.header("MT-Reason");

@@ -14,7 +14,7 @@ pub(in super::super) const CONVENTION: Convention = Convention {
 };
 
 fn read(view: &View<'_>) -> Option<Reading> {
-    let header = |name: &str| view.header(&format!("micronaut-kafka-{name}"));
+    let header = |name: &str| view.prefixed("micronaut-kafka-", name);
     let class = header("exception-class").class();
     Some(Reading {
         origin: view.kafka(

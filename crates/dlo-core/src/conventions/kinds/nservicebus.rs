@@ -19,14 +19,14 @@ pub(in super::super) const CONVENTION: Convention = Convention {
 };
 
 fn read(view: &View<'_>) -> Option<Reading> {
-    let header = |name: &str| view.header(&format!("NServiceBus.{name}"));
-    let exception = |name: &str| view.header(&format!("NServiceBus.ExceptionInfo.{name}"));
+    let header = |name: &str| view.prefixed("NServiceBus.", name);
+    let exception = |name: &str| view.prefixed("NServiceBus.ExceptionInfo.", name);
     let failed = header("FailedQ").name()?;
     let queue = failed.split('@').next().unwrap_or(&failed).to_owned();
     let types = header("EnclosedMessageTypes");
-    let message_id = header("MessageId").id();
     Some(Reading {
-        origin: view.queue(Some(queue)).map(|origin| crate::origin::Origin { message_id, ..origin }),
+        origin: view.queue(Some(queue)),
+        message_id: header("MessageId").id(),
         consumer: header("ProcessingEndpoint").name(),
         consumer_id: header("ProcessingMachine").id(),
         error_class: exception("ExceptionType").class(),

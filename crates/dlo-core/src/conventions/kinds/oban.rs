@@ -43,9 +43,8 @@ fn read(view: &View<'_>) -> Option<Reading> {
     }
     let (message, failed_at) = last.unwrap_or_default();
     Some(Reading {
-        origin: view
-            .queue(view.field("queue").name())
-            .map(|origin| crate::origin::Origin { message_id: view.field("id").id(), ..origin }),
+        origin: view.queue(view.field("queue").name()),
+        message_id: view.field("id").id(),
         consumer: Some(worker.clone()),
         event_type: Some(worker),
         consumer_id: body

@@ -33,7 +33,7 @@ fn read(view: &View<'_>) -> Option<Reading> {
 }
 
 fn forwarded(view: &View<'_>) -> Option<Reading> {
-    let attribute = |name: &str| view.header(&format!("CloudPubSubDeadLetterSource{name}"));
+    let attribute = |name: &str| view.prefixed("CloudPubSubDeadLetterSource", name);
     let subscription = short(attribute("Subscription").text())?;
     Some(Reading {
         // The topic is not told; the subscription is where it was before it died.

@@ -1,5 +1,6 @@
 //! RabbitMQ's own record: `x-death`, newest entry first, one per queue and reason; over AMQP 1.0 the annotation
-//! `x-opt-deaths`. It comes as JSON text. Deaths are the sum of all counts, and the first death names the origin.
+//! `x-opt-deaths`. It comes as JSON text. A message may have died more often than its
+//! newest entry says: counts are summed. The first death names the origin.
 
 use super::super::Reading;
 use super::super::body::{Body, inside, list};
@@ -47,29 +48,41 @@ struct Entry {
 
 fn read(view: &View<'_>) -> Option<Reading> {
     let entries = entries(view);
-    let named = |name: &str| view.header(name).or(view.header(&format!("amqp1:annotation:{name}"))).name();
-    let oldest = entries.last();
+    let named = |name: &str| view.header(name).or(view.prefixed("amqp1:annotation:", name)).name();
     let newest = entries.first();
-    let queue = named("x-first-death-queue").or_else(|| oldest.and_then(|entry| entry.queue.clone()))?;
+    let queue =
+        named("x-first-death-queue").or_else(|| entries.last().and_then(|entry| entry.queue.clone()))?;
+    // Entries are in the order of their last death, so the first death is found by its queue.
+    let first = entries.iter().rfind(|entry| entry.queue.as_ref() == Some(&queue));
     let reason = newest
         .and_then(|entry| entry.reason)
         .or_else(|| named("x-last-death-reason").as_deref().and_then(reason))
         .or_else(|| named("x-first-death-reason").as_deref().and_then(reason));
-    let deaths: u64 = entries.iter().map(|entry| entry.count).fold(0, u64::saturating_add);
-    let deliveries = view.header("x-delivery-count").decimal().and_then(|count| u64::try_from(count).ok());
     let message_id =
         view.any_header(&["rabbitmq:message-id", "rabbitmq:message_id", "amqp1:message-id"]).id();
     Some(Reading {
-        origin: Some(Origin { message_id, ..Origin::queue(BrokerKind::Rabbitmq, queue) }),
-        exchange: oldest.and_then(|entry| entry.exchange.clone()).or_else(|| named("x-first-death-exchange")),
-        routing_key: oldest.and_then(|entry| entry.routing_key.clone()),
+        origin: Some(Origin::queue(BrokerKind::Rabbitmq, queue)),
+        message_id,
+        exchange: first.and_then(|entry| entry.exchange.clone()).or_else(|| named("x-first-death-exchange")),
+        routing_key: first.and_then(|entry| entry.routing_key.clone()),
         reason,
-        error_code: None,
-        attempts: u32::try_from(deaths.max(deliveries.unwrap_or(0))).ok().filter(|count| *count > 0),
+        attempts: attempts(view, &entries),
         first_failed_at: entries.iter().filter_map(|entry| entry.first).min(),
         failed_at: newest.and_then(|entry| entry.last.or(entry.first)),
         ..Reading::default()
     })
+}
+
+/// All deaths, but without the waits of a retry loop, which expire and were no attempts; or the failed deliveries that a
+/// quorum queue counted, if there were more.
+fn attempts(view: &View<'_>, entries: &[Entry]) -> Option<u32> {
+    let sum = |waits: bool| {
+        let counted = entries.iter().filter(|entry| waits || entry.reason != Some(Reason::Expired));
+        counted.map(|entry| entry.count).fold(0, u64::saturating_add)
+    };
+    let deaths = if sum(false) > 0 { sum(false) } else { sum(true) };
+    let deliveries = view.header("x-delivery-count").decimal().and_then(|count| u64::try_from(count).ok());
+    u32::try_from(deaths.max(deliveries.unwrap_or(0))).ok().filter(|count| *count > 0)
 }
 
 fn entries(view: &View<'_>) -> Vec<Entry> {

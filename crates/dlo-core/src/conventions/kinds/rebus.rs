@@ -18,14 +18,12 @@ pub(in super::super) const CONVENTION: Convention = Convention {
 };
 
 fn read(view: &View<'_>) -> Option<Reading> {
-    let header = |name: &str| view.header(&format!("rbs2-{name}"));
+    let header = |name: &str| view.prefixed("rbs2-", name);
     let details = header("error-details");
     let text = details.text();
-    let message_id = header("msg-id").id();
     Some(Reading {
-        origin: view
-            .queue(header("source-queue").name())
-            .map(|origin| crate::origin::Origin { message_id, ..origin }),
+        origin: view.queue(header("source-queue").name()),
+        message_id: header("msg-id").id(),
         error_class: text.and_then(class),
         error_message: text.and_then(|text| text.lines().next()).map(|line| {
             let mut line = line.to_owned();

@@ -17,7 +17,7 @@ pub(in super::super) const CONVENTION: Convention = Convention {
 };
 
 fn read(view: &View<'_>) -> Option<Reading> {
-    let fact = |name: &str| view.header(&format!("redis:{name}"));
+    let fact = |name: &str| view.prefixed("redis:", name);
     let id = fact("origin-id").or(fact("id")).id();
     let deliveries = fact("deliveries").decimal();
     let born = id.as_deref().and_then(|id| id.split('-').next()).and_then(|ms| ms.parse().ok());

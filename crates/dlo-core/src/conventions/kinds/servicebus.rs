@@ -20,18 +20,14 @@ pub(in super::super) const CONVENTION: Convention = Convention {
 };
 
 fn read(view: &View<'_>) -> Option<Reading> {
-    let annotation = |name: &str| view.header(&format!("amqp1:annotation:{name}"));
+    let annotation = |name: &str| view.prefixed("amqp1:annotation:", name);
     let why = view.header("DeadLetterReason").class();
     let reason = why.as_deref().and_then(reason);
     let entity = annotation("x-opt-deadletter-source").name().or_else(|| entity(view.found.queue));
-    let message_id = view.header("amqp1:message-id").id();
     let offset = annotation("x-opt-sequence-number").decimal();
     Some(Reading {
-        origin: entity.map(|entity| Origin {
-            offset,
-            message_id,
-            ..Origin::queue(BrokerKind::Amqp1, entity)
-        }),
+        origin: entity.map(|entity| Origin { offset, ..Origin::queue(BrokerKind::Amqp1, entity) }),
+        message_id: view.header("amqp1:message-id").id(),
         consumer: subscription(view.found.queue),
         error_message: view.header("DeadLetterErrorDescription").message().or_else(|| why.clone()),
         // The system's own reasons are mapped; everything else is the application's word, or an exception's name.

@@ -19,9 +19,9 @@ pub(in super::super) const CONVENTION: Convention = Convention {
 
 fn read(view: &View<'_>) -> Option<Reading> {
     let header = |name: &str| {
-        view.header(&format!("__dlq.errors.{name}"))
-            .or(view.header(&format!("_dlq.errors.{name}")))
-            .or(view.header(&format!("_dlq.errors.original.{name}")))
+        view.prefixed("__dlq.errors.", name)
+            .or(view.prefixed("_dlq.errors.", name))
+            .or(view.prefixed("_dlq.errors.original.", name))
     };
     let message = header("message").message();
     let disposition = header("disposition").name();

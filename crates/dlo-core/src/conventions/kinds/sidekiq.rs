@@ -13,9 +13,8 @@ fn read(view: &View<'_>) -> Option<Reading> {
     let job = view.field("jid").id()?;
     view.body()?.field("args")?;
     Some(Reading {
-        origin: view
-            .queue(view.field("queue").name())
-            .map(|origin| crate::origin::Origin { message_id: Some(job), ..origin }),
+        origin: view.queue(view.field("queue").name()),
+        message_id: Some(job),
         consumer: Some(class.clone()),
         event_type: Some(class),
         error_class: view.field("error_class").class(),

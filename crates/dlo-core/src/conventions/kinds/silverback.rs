@@ -13,7 +13,7 @@ pub(in super::super) const CONVENTION: Convention = Convention {
 };
 
 fn read(view: &View<'_>) -> Option<Reading> {
-    let source = |name: &str| view.header(&format!("x-source-{name}"));
+    let source = |name: &str| view.prefixed("x-source-", name);
     let topic = source("topic").name()?;
     let reason = view.header("x-failure-reason");
     let class = reason.text().and_then(|text| text.split_once(" in ")).map(|(class, _)| class.to_owned());

@@ -16,7 +16,7 @@ pub(in super::super) const CONVENTION: Convention = Convention {
 };
 
 fn read(view: &View<'_>) -> Option<Reading> {
-    let fact = |name: &str| view.header(&format!("sqs:{name}")).or(view.header(name));
+    let fact = |name: &str| view.prefixed("sqs:", name).or(view.header(name));
     let arn = fact("DeadLetterQueueSourceArn");
     // `arn:aws:sqs:region:account:queue`
     let queue = arn.text()?.rsplit(':').next().filter(|queue| !queue.is_empty())?;

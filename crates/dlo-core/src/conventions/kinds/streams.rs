@@ -14,7 +14,7 @@ pub(in super::super) const CONVENTION: Convention = Convention {
 };
 
 fn read(view: &View<'_>) -> Option<Reading> {
-    let header = |name: &str| view.header(&format!("__streams.errors.{name}"));
+    let header = |name: &str| view.prefixed("__streams.errors.", name);
     let exception = header("exception").class();
     let (class, rest) = match exception.as_deref().and_then(|text| text.split_once(": ")) {
         Some((class, rest)) => (Some(class.to_owned()), Some(rest.to_owned())),

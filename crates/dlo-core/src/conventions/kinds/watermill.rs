@@ -20,11 +20,9 @@ pub(in super::super) const CONVENTION: Convention = Convention {
 };
 
 fn read(view: &View<'_>) -> Option<Reading> {
-    let message_id = view.header("_watermill_message_uuid").id();
     Some(Reading {
-        origin: view
-            .queue(view.header("topic_poisoned").name())
-            .map(|origin| crate::origin::Origin { message_id, ..origin }),
+        origin: view.queue(view.header("topic_poisoned").name()),
+        message_id: view.header("_watermill_message_uuid").id(),
         consumer: view.header("handler_poisoned").name(),
         consumer_id: view.header("subscriber_poisoned").id(),
         error_message: view.header("reason_poisoned").message(),

@@ -24,7 +24,7 @@ pub(in super::super) const CONVENTION: Convention = Convention {
 };
 
 fn read(view: &View<'_>) -> Option<Reading> {
-    let hop = |name: &str| view.header(&format!("wolverine-kafka-retry-{name}"));
+    let hop = |name: &str| view.prefixed("wolverine-kafka-retry-", name);
     if !(view.has("failed-at") || view.has("wolverine-kafka-retry-attempt")) {
         return None;
     }

@@ -67,17 +67,20 @@ fn known(name: &str) -> Option<(&'static str, Field)> {
     NAMES.get(at).copied()
 }
 
+/// Words that tell of a failure only beside another one: an application counts its own attempts, and has its own group.
+const BESIDE: [&str; 3] = ["attempts", "consumer-group", "delivery-attempts"];
+
 /// What such headers tell. The last of a name is current, so they are asked from the end.
 pub(super) fn headers(view: &View<'_>) -> Option<Reading> {
     let mut draft = Draft::default();
-    let mut any = false;
+    let mut telling = false;
     for header in view.message.headers.0.iter().rev() {
-        if let Some((_, field)) = known(&header.name) {
-            any = true;
+        if let Some((word, field)) = known(&header.name) {
+            telling |= !BESIDE.contains(&word);
             draft.put(field, &view.header(&header.name));
         }
     }
-    any.then(|| draft.finish(view)).flatten()
+    telling.then(|| draft.finish(view)).flatten()
 }
 
 /// Whether a replay takes a header of that name off: what only a dead letter has. Plain words (`attempts`, `error`) may be the

@@ -87,7 +87,6 @@ pub(super) struct Draft {
     queue: Option<String>,
     partition: Option<i32>,
     offset: Option<i64>,
-    message_id: Option<String>,
 }
 
 impl Draft {
@@ -98,7 +97,7 @@ impl Draft {
             Field::Queue => fill(&mut self.queue, || value.name()),
             Field::Partition => fill(&mut self.partition, || value.partition()),
             Field::Offset => fill(&mut self.offset, || value.decimal().filter(|offset| *offset >= 0)),
-            Field::MessageId => fill(&mut self.message_id, || value.id()),
+            Field::MessageId => fill(&mut reading.message_id, || value.id()),
             Field::Consumer => fill(&mut reading.consumer, || value.name()),
             Field::ConsumerId => fill(&mut reading.consumer_id, || value.id()),
             Field::ConsumerVersion => fill(&mut reading.consumer_version, || value.name()),
@@ -126,8 +125,8 @@ impl Draft {
 
     /// The reading, if it tells an origin, an error, or that there were attempts.
     pub(super) fn finish(self, view: &View<'_>) -> Option<Reading> {
-        let Self { mut reading, queue, partition, offset, message_id } = self;
-        reading.origin = view.queue(queue).map(|origin| Origin { partition, offset, message_id, ..origin });
+        let Self { mut reading, queue, partition, offset } = self;
+        reading.origin = view.queue(queue).map(|origin| Origin { partition, offset, ..origin });
         split_class(&mut reading);
         let tells = reading.origin.is_some() || has_error(&reading) || reading.attempts.is_some();
         tells.then_some(reading)

@@ -19,7 +19,7 @@ use super::catalogue::Writer;
 use super::scan::Story;
 use super::view::View;
 use super::{Held, Reading};
-use crate::origin::BrokerKind;
+use crate::origin::{BrokerKind, Origin};
 use crate::reason::Reason;
 use crate::time::Timestamp;
 
@@ -96,10 +96,23 @@ fn drop_echoes(stories: &mut Vec<Story>) {
         .retain(|story| story.id == OWN || story.writer != Writer::Client || !is_echo(&story.reading, &own));
 }
 
+/// Whether what is told is known already.
+fn same<T: PartialEq>(told: Option<&T>, known: Option<&T>) -> bool {
+    told.is_none() || told == known
+}
+
+/// Whether the outer story names the inner one's place, and perhaps more of it: then nothing better is told.
+fn knows(outer: Option<&Origin>, inner: Option<&Origin>) -> bool {
+    outer.zip(inner).is_some_and(|(outer, inner)| {
+        outer.broker == inner.broker
+            && outer.queue == inner.queue
+            && same(inner.partition.as_ref(), outer.partition.as_ref())
+            && same(inner.offset.as_ref(), outer.offset.as_ref())
+            && same(inner.message_id.as_ref(), outer.message_id.as_ref())
+    })
+}
+
 fn is_echo(story: &Reading, own: &Reading) -> bool {
-    fn same<T: PartialEq>(told: Option<&T>, own: Option<&T>) -> bool {
-        told.is_none() || told == own
-    }
     let place = match (&story.origin, &own.origin) {
         (Some(told), Some(own)) => {
             told.queue == own.queue
@@ -155,7 +168,9 @@ fn join(outer: &mut Reading, inner: Reading) {
         outer.held = inner.held;
         outer.left_out = inner.left_out;
     }
-    replace(&mut outer.origin, inner.origin);
+    if !knows(outer.origin.as_ref(), inner.origin.as_ref()) {
+        replace(&mut outer.origin, inner.origin);
+    }
     replace(&mut outer.message_id, inner.message_id);
     replace(&mut outer.exchange, inner.exchange);
     replace(&mut outer.routing_key, inner.routing_key);

@@ -9,3 +9,10 @@ mod memory;
 mod nats;
 #[cfg(feature = "redis")]
 mod redis;
+#[cfg(feature = "amqp1")]
+mod amqp1;
+mod memory;
+#[cfg(feature = "nats")]
+mod nats;
+#[cfg(feature = "stomp")]
+mod stomp;

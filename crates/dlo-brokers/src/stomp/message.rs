@@ -1,8 +1,8 @@
 //! A STOMP message as ours, and back.
 //!
 //! What the protocol says of a message (`destination`, `timestamp`, `type`, ...) comes as `stomp:<name>`; every other
-//! header is a header. A message without a length was a text, and is sent as one again. The key is `JMSXGroupID`; one that
-//! is no text travels in `dlo-key`, in base64.
+//! header is a header. A message without a length was a text, and is sent as one again. The key is the group, and travels in
+//! `dlo-key` (base64) beside it: ActiveMQ groups by `JMSXGroupID` and does not show it to STOMP consumers.
 
 use std::time::Duration;
 
@@ -53,7 +53,9 @@ pub(super) fn decode(frame: Frame) -> (Message, Option<Timestamp>) {
     let mut key = None;
     for (name, value) in frame.headers {
         match &*name {
-            GROUP => key = Some(Payload::from(value)),
+            GROUP => {
+                key.get_or_insert_with(|| Payload::from(value));
+            }
             KEY => key = STANDARD.decode(&value).ok().map(Payload::from),
             name if PROTOCOL.contains(&name) => {}
             name if SETTABLE.contains(&name) || TOLD.contains(&name) => {
@@ -82,10 +84,10 @@ pub(super) fn encode(to: &str, message: &Message, delay: Option<Duration>) -> Re
         frame = frame.with(DELAY, millis.to_string());
     }
     if let Some(key) = &message.key {
-        frame = match std::str::from_utf8(&key.0) {
-            Ok(text) => frame.with(GROUP, text),
-            Err(_) => frame.with(KEY, STANDARD.encode(&key.0)),
-        };
+        if let Ok(text) = std::str::from_utf8(&key.0) {
+            frame = frame.with(GROUP, text);
+        }
+        frame = frame.with(KEY, STANDARD.encode(&key.0));
     }
     for header in message.headers.on_wire() {
         let refused = |why: &str| PublishError::Refused(format!("header `{}`: {why}", header.name));

@@ -86,7 +86,7 @@ impl Lab for ArtemisLab {
     }
 
     async fn recreate(&self, queue: &str) {
-        panic!("`{queue}`: only brokers that can be read by position are asked for this");
+        unreachable!("`{queue}`: only brokers that can be read by position are asked for this");
     }
 
     fn patience(&self) -> Patience {

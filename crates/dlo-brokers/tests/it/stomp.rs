@@ -86,7 +86,7 @@ impl Lab for ActiveMqLab {
     }
 
     async fn recreate(&self, queue: &str) {
-        panic!("`{queue}`: only brokers that can be read by position are asked for this");
+        unreachable!("`{queue}`: only brokers that can be read by position are asked for this");
     }
 
     fn patience(&self) -> Patience {
@@ -184,7 +184,10 @@ async fn a_message_that_expired_is_dead_lettered_by_the_broker_with_the_cause() 
     let letter = one(&mut dead).await;
     let headers = &letter.message.headers;
     assert_eq!(headers.text("stomp:original-destination"), Some(&*format!("/queue/{name}")));
-    assert!(headers.text("dlqDeliveryFailureCause").is_some_and(|why| why.contains("Expired")), "{headers:?}");
+    assert!(
+        headers.text("dlqDeliveryFailureCause").is_some_and(|why| why.contains("Expired")),
+        "{headers:?}"
+    );
     assert_eq!((headers.text("stomp:body"), &*letter.message.payload.0), (Some("text"), &b"late"[..]));
     settle(&*dead, letter, Settlement::Done).await;
 }

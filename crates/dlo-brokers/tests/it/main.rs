@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "in tests, to stop is how a failure is told")]
 
+#[cfg(feature = "amqp1")]
+mod amqp1;
 #[cfg(feature = "kafka")]
 mod kafka;
 mod memory;
@@ -9,10 +11,5 @@ mod memory;
 mod nats;
 #[cfg(feature = "redis")]
 mod redis;
-#[cfg(feature = "amqp1")]
-mod amqp1;
-mod memory;
-#[cfg(feature = "nats")]
-mod nats;
 #[cfg(feature = "stomp")]
 mod stomp;

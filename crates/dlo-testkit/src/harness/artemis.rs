@@ -165,8 +165,7 @@ fn configuration(directory: &Path, port: u16, tls_port: u16) -> String {
 <large-messages-directory>{at}/large</large-messages-directory>
 <journal-min-files>2</journal-min-files>
 <journal-file-size>10M</journal-file-size>
-<journal-sync-transactional>false</journal-sync-transactional>
-<journal-sync-non-transactional>false</journal-sync-non-transactional>
+<journal-datasync>false</journal-datasync>
 <message-expiry-scan-period>200</message-expiry-scan-period>
 <critical-analyzer>false</critical-analyzer>
 <max-disk-usage>100</max-disk-usage>

@@ -1,0 +1,239 @@
+//! Publishing with confirms: many messages on the wire at once, one result each.
+//!
+//! A message goes to a queue by its name, through the default exchange, mandatory: one that no queue takes is returned,
+//! not lost. lapin gives a returned message to whichever confirm comes next, which need not be its own, so a
+//! channel serves one batch at a time and returned messages are matched by what they hold. A channel that failed is thrown
+//! away with its batch; idle ones are kept.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use dlo_core::broker::{BrokerError, Capabilities, Confirmed, Outgoing, PublishError, Publisher};
+use futures::{StreamExt, stream};
+use lapin::message::BasicReturnMessage;
+use lapin::options::{BasicPublishOptions, ConfirmSelectOptions};
+use lapin::types::ShortString;
+use lapin::{BasicProperties, Channel, Confirmation};
+use tokio::time::Instant;
+
+use super::connection::answered;
+use super::hops::{self, LONGEST, Tier};
+use super::message::{properties, size};
+use super::seat::short;
+use super::{RabbitmqBroker, Shared};
+use crate::backoff::Backoff;
+
+/// Messages on the wire without a confirm, at most; fewer where they are large.
+const WINDOW: usize = 500;
+const WINDOW_BYTES: usize = 32 * 1024 * 1024;
+/// The longest that a server may be silent while confirms are awaited.
+const CONFIRM: Duration = Duration::from_secs(30);
+/// How long a publish tries to reach a server that is away.
+const REACH: Duration = Duration::from_secs(3);
+/// Idle channels that are kept; batches beyond these open their own.
+const IDLE: usize = 8;
+const MANDATORY: BasicPublishOptions = BasicPublishOptions { mandatory: true, immediate: false };
+
+/// A message ready to go.
+#[derive(Debug)]
+pub(super) struct Letter {
+    pub(super) queue: ShortString,
+    pub(super) properties: BasicProperties,
+    pub(super) payload: Bytes,
+}
+
+/// Channels in confirm mode that nobody uses.
+#[derive(Debug, Default)]
+pub(super) struct Idle(Mutex<Vec<Channel>>);
+
+impl Idle {
+    fn take(&self) -> Option<Channel> {
+        let mut idle = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        while let Some(channel) = idle.pop() {
+            if channel.status().connected() {
+                return Some(channel);
+            }
+        }
+        None
+    }
+
+    fn put(&self, channel: Channel) {
+        let mut idle = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() < IDLE && channel.status().connected() {
+            idle.push(channel);
+        }
+    }
+}
+
+#[async_trait]
+impl Publisher for RabbitmqBroker {
+    fn capabilities(&self) -> &Capabilities {
+        &self.shared.capabilities
+    }
+
+    async fn publish(&self, messages: Vec<Outgoing>) -> Vec<Result<Confirmed, PublishError>> {
+        let mut results = Vec::with_capacity(messages.len());
+        let mut letters = Vec::with_capacity(messages.len());
+        for outgoing in messages {
+            match self.shared.letter(outgoing).await {
+                Ok(letter) => {
+                    letters.push(letter);
+                    results.push(None);
+                }
+                Err(why) => results.push(Some(Err(why))),
+            }
+        }
+        let mut sent = self.shared.send(letters).await.into_iter();
+        let mut next = || sent.next().unwrap_or_else(|| Err(unconfirmed("it was not sent")));
+        results.into_iter().map(|known| known.unwrap_or_else(&mut next)).collect()
+    }
+}
+
+impl Shared {
+    /// A message as it will be sent, or why it will not be.
+    async fn letter(&self, outgoing: Outgoing) -> Result<Letter, PublishError> {
+        let Outgoing { to, message, delay } = outgoing;
+        let (size, limit) = (size(&message), self.capabilities.max_message);
+        if size > limit {
+            return Err(PublishError::TooLarge { size, limit });
+        }
+        let properties = properties(&message, &self.user)?;
+        let payload = message.payload.0;
+        match delay.filter(|delay| !delay.is_zero()) {
+            None => Ok(Letter { queue: short(&to.queue).map_err(not_sent)?, properties, payload }),
+            Some(delay) if delay > LONGEST => {
+                Err(PublishError::Refused(format!("a delay is at most {} seconds", LONGEST.as_secs())))
+            }
+            Some(delay) => {
+                let queue = self.retry_queue(&to.queue, Tier::for_delay(delay)).await.map_err(not_sent)?;
+                Ok(Letter { queue, properties: hops::waiting(&properties, 0, None), payload })
+            }
+        }
+    }
+
+    /// Sends all and waits for the confirms; one result each, in order.
+    pub(super) async fn send(&self, letters: Vec<Letter>) -> Vec<Result<Confirmed, PublishError>> {
+        if letters.is_empty() {
+            return Vec::new();
+        }
+        match self.confirming().await {
+            Ok(channel) => {
+                let results = send_on(&channel, &letters).await;
+                if results.iter().all(|result| !matches!(result, Err(PublishError::Unconfirmed(_)))) {
+                    self.idle.put(channel);
+                }
+                for (letter, _) in letters.iter().zip(&results).filter(|(_, result)| result.is_err()) {
+                    self.forget_retry_queue(letter.queue.as_str());
+                }
+                results
+            }
+            Err(why) => {
+                let text = why.to_string();
+                let same = |transient: bool| match transient {
+                    true => PublishError::Unconfirmed(text.clone()),
+                    false => PublishError::Refused(text.clone()),
+                };
+                letters.iter().map(|_| Err(same(why.is_transient()))).collect()
+            }
+        }
+    }
+
+    /// A channel in confirm mode that is ours alone.
+    async fn confirming(&self) -> Result<Channel, BrokerError> {
+        if let Some(channel) = self.idle.take() {
+            return Ok(channel);
+        }
+        let (deadline, mut backoff) = (Instant::now() + REACH, Backoff::default());
+        loop {
+            let opened = async {
+                let channel = self.publishing.channel().await?;
+                answered(channel.confirm_select(ConfirmSelectOptions::default())).await?;
+                Ok(channel)
+            };
+            let pause = backoff.next();
+            match opened.await {
+                Err(why @ BrokerError::Unavailable(_)) if Instant::now() + pause > deadline => {
+                    return Err(why);
+                }
+                Err(BrokerError::Unavailable(_)) => tokio::time::sleep(pause).await,
+                other => return other,
+            }
+        }
+    }
+}
+
+async fn send_on(channel: &Channel, letters: &[Letter]) -> Vec<Result<Confirmed, PublishError>> {
+    let largest = letters.iter().map(|letter| letter.payload.len()).max().unwrap_or(0);
+    let window = (WINDOW_BYTES / largest.max(1)).clamp(1, WINDOW);
+    let sending = (0..letters.len()).map(|at| send_one(channel, &letters[at]));
+    let mut confirms = stream::iter(sending).buffered(window);
+    let mut results = Vec::with_capacity(letters.len());
+    let mut returned = Vec::new();
+    while results.len() < letters.len() {
+        match tokio::time::timeout(CONFIRM, confirms.next()).await {
+            Ok(Some(Ok(Confirmation::Ack(back)))) => {
+                returned.extend(back);
+                results.push(Ok(Confirmed::default()));
+            }
+            Ok(Some(Ok(Confirmation::Nack(back)))) => {
+                returned.extend(back);
+                results.push(Err(PublishError::Refused(
+                    "the queue took no more (it is full and rejects, or lost its leader); drain it or raise its limit".into(),
+                )));
+            }
+            Ok(Some(Ok(Confirmation::NotRequested))) => {
+                results.push(Err(unconfirmed("the channel does not confirm")))
+            }
+            Ok(Some(Err(error))) => results.push(Err(unconfirmed(error.to_string()))),
+            Ok(None) | Err(_) => break,
+        }
+    }
+    results.resize_with(letters.len(), || Err(unconfirmed(format!("no confirm within {CONFIRM:?}"))));
+    for back in &returned {
+        refuse_returned(back, letters, &mut results);
+    }
+    results
+}
+
+async fn send_one(channel: &Channel, letter: &Letter) -> lapin::Result<Confirmation> {
+    let Letter { queue, properties, payload } = letter;
+    let (exchange, queue) = (ShortString::default(), queue.clone());
+    channel.basic_publish(exchange, queue, MANDATORY, payload, properties.clone()).await?.await
+}
+
+/// A returned message is confirmed as well: what it means is that nobody has it.
+fn refuse_returned(
+    back: &BasicReturnMessage,
+    letters: &[Letter],
+    results: &mut [Result<Confirmed, PublishError>],
+) {
+    let refusal = || {
+        Err(PublishError::Refused(format!(
+            "there is no queue `{}` ({}); create it with `dlo topology apply`",
+            back.routing_key, back.reply_text
+        )))
+    };
+    let same_place = |letter: &Letter| letter.queue == back.routing_key && *letter.payload == *back.data;
+    let open: Vec<usize> = (0..letters.len()).filter(|at| results[*at].is_ok()).collect();
+    let exact =
+        open.iter().find(|at| same_place(&letters[**at]) && letters[**at].properties == back.properties);
+    match exact.or_else(|| open.iter().find(|at| same_place(&letters[**at]))) {
+        Some(at) => results[*at] = refusal(),
+        // Whose it is cannot be told: then none of them is safe.
+        None => open.iter().for_each(|at| results[*at] = Err(unconfirmed("one of the batch was returned"))),
+    }
+}
+
+fn unconfirmed(why: impl Into<String>) -> PublishError {
+    PublishError::Unconfirmed(why.into())
+}
+
+/// What could not even be prepared is certainly not there.
+fn not_sent(error: BrokerError) -> PublishError {
+    match error.is_transient() {
+        true => unconfirmed(error.to_string()),
+        false => PublishError::Refused(error.to_string()),
+    }
+}

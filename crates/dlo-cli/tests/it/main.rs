@@ -3,11 +3,15 @@
 //! The modules are marked as test code, so that clippy lets their helpers unwrap.
 
 #[cfg(test)]
+mod brokers;
+#[cfg(test)]
 mod check;
 #[cfg(test)]
 mod client;
 #[cfg(test)]
 mod demo;
+#[cfg(test)]
+mod drain;
 #[cfg(test)]
 mod exit_codes;
 #[cfg(test)]

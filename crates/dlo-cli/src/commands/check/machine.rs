@@ -4,7 +4,6 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use dlo_core::time::Clock;
 use dlo_core::units::ByteSize;
 
 use super::Finding;

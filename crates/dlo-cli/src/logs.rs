@@ -8,15 +8,22 @@ use tracing_subscriber::fmt::format::FmtSpan;
 use crate::config::{Log, LogStyle};
 use crate::exit::{Failure, Outcome};
 
+/// RabbitMQ's client warns of a message that came back by showing all of it, and no payload byte is logged here.
+const WITHOUT_PAYLOADS: &str = "lapin::returned_messages=off";
+
 /// What is wrong with a filter, if anything is.
 pub(crate) fn check_filter(filter: &str) -> Result<(), String> {
     parse(filter).map(drop)
 }
 
 fn parse(filter: &str) -> Result<EnvFilter, String> {
-    EnvFilter::try_new(filter).map_err(|_| {
+    let parsed = EnvFilter::try_new(filter).map_err(|_| {
         let shown: String = filter.chars().take(64).collect();
         format!("expected error, warn, info, debug, trace, or a filter such as \"dlo_server=debug,warn\", found \"{shown}\"")
+    })?;
+    Ok(match WITHOUT_PAYLOADS.parse() {
+        Ok(directive) => parsed.add_directive(directive),
+        Err(_) => parsed,
     })
 }
 
@@ -43,4 +50,16 @@ pub(crate) fn init(log: &Log) -> Outcome {
         builder.with_target(false).try_init()
     };
     begun.map_err(|cause| Failure::failed(format!("logging could not begin: {cause}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_filter_lets_a_client_show_messages() {
+        for filter in ["trace", "lapin=trace", "dlo_server=debug,warn"] {
+            assert!(parse(filter).unwrap().to_string().contains(WITHOUT_PAYLOADS), "{filter}");
+        }
+    }
 }

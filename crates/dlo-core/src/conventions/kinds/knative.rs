@@ -48,11 +48,28 @@ fn read(view: &View<'_>) -> Option<Reading> {
 
 fn data(value: &Value<'_>) -> Option<String> {
     let plain = value.message()?;
-    // A cut in the encoded text may leave a single sextet, which is no byte.
-    let whole = plain.trim_end_matches('=');
+    // A cut in the encoded text may leave a single sextet, which is no byte. Bytes, since plain text is cut anywhere too.
+    let whole = plain.trim_end_matches('=').as_bytes();
     let whole = if whole.len() % 4 == 1 { &whole[..whole.len() - 1] } else { whole };
     match LENIENT.decode(whole).ok().and_then(|bytes| String::from_utf8(bytes).ok()) {
         Some(text) if !text.is_empty() => Some(text),
         Some(_) | None => Some(plain),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::{Found, read};
+    use crate::message::Message;
+    use crate::origin::BrokerKind;
+
+    #[test]
+    fn plain_text_that_ends_in_the_middle_of_a_sextet_is_left_as_it_is() {
+        let mut message = Message::default();
+        message.headers.push_text("ce_knativeerrordest", "http://pricing.svc");
+        // Nine bytes, of which the last one is inside a character.
+        message.headers.push_text("ce_knativeerrordata", "delive\u{fffd}");
+        let reading = read(&message, Found { broker: BrokerKind::Kafka, queue: "dls" });
+        assert_eq!(reading.error_message.as_deref(), Some("delive\u{fffd}"));
     }
 }

@@ -3,7 +3,7 @@
 //! `DLO_TEST_REDIS` names a running server for the shared one (`redis://host:port`). Every write is on disk before it is
 //! answered, so that a killed server has lost nothing when it is started again.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub struct Redis {
     pub url: String,
-    _server: Option<Running>,
+    _server: Option<Supervised>,
 }
 
 static SHARED: OnceCell<Redis> = OnceCell::const_new();
@@ -53,13 +53,18 @@ impl Redis {
     }
 
     async fn started(program: Vec<String>, settings: &[&str]) -> Self {
-        let server = Running::start(program, settings, scratch("redis"), free_port()).await;
-        Self { url: format!("redis://127.0.0.1:{}", server.port), _server: Some(server) }
+        let (directory, port) = (scratch("redis"), free_port());
+        let log = directory.path().join("log");
+        let command = command(program, settings, &directory, port);
+        // The directory goes with the server, as a shared one is never dropped.
+        let server = Supervised::start(&command, "TERM", directory, log.clone());
+        until_up(port, &log).await;
+        Self { url: format!("redis://127.0.0.1:{port}"), _server: Some(server) }
     }
 
     /// A server that may be stopped, started again and cut off.
     pub async fn own() -> OwnRedis {
-        let running = Running::start(redis(), &[], scratch("redis"), free_port()).await;
+        let running = Running::start(scratch("redis"), free_port()).await;
         let proxy = Proxy::before(([127, 0, 0, 1], running.port).into()).await;
         OwnRedis { port: running.port, running: Mutex::new(State::Up(running)), proxy }
     }
@@ -96,7 +101,7 @@ impl OwnRedis {
     /// Starts it again on the same port with the same data.
     pub async fn start(&self) {
         if let State::Down(directory) = self.change(State::Moving) {
-            let running = Running::start(redis(), &[], directory, self.port).await;
+            let running = Running::start(directory, self.port).await;
             self.change(State::Up(running));
         }
     }
@@ -119,34 +124,37 @@ struct Running {
 }
 
 impl Running {
-    async fn start(program: Vec<String>, settings: &[&str], directory: TempDir, port: u16) -> Self {
-        let mut command = program;
-        let (place, number) = (directory.path().display().to_string(), port.to_string());
-        command.extend(
-            ["--port", &number, "--bind", "127.0.0.1", "--dir", &place, "--appendonly", "yes"]
-                .iter()
-                .chain(&["--appendfsync", "always", "--save", "", "--io-threads", "1"])
-                .chain(settings)
-                .map(ToString::to_string),
-        );
+    async fn start(directory: TempDir, port: u16) -> Self {
         let log = directory.path().join("log");
-        let server = Supervised::keeping(&command, "TERM", log.clone());
-        let began = Instant::now();
-        while let Err(why) = ping(port).await {
-            let said = || std::fs::read_to_string(&log).unwrap_or_default();
-            assert!(
-                began.elapsed() < PATIENCE,
-                "Redis was not ready in {PATIENCE:?}: {why}; its log: {}",
-                said()
-            );
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        let server = Supervised::keeping(&command(redis(), &[], &directory, port), "TERM", log.clone());
+        until_up(port, &log).await;
         Self { server, port, directory }
     }
 
     fn kill(self) -> TempDir {
         self.server.end("KILL");
         self.directory
+    }
+}
+
+fn command(program: Vec<String>, settings: &[&str], directory: &TempDir, port: u16) -> Vec<String> {
+    let (place, port) = (directory.path().display().to_string(), port.to_string());
+    let usual = ["--port", &port, "--bind", "127.0.0.1", "--dir", &place, "--save", ""];
+    let durable = ["--appendonly", "yes", "--appendfsync", "always"];
+    let own = usual.iter().chain(&durable).chain(settings).map(ToString::to_string);
+    program.into_iter().chain(own).collect()
+}
+
+async fn until_up(port: u16, log: &Path) {
+    let began = Instant::now();
+    while let Err(why) = ping(port).await {
+        let said = || std::fs::read_to_string(log).unwrap_or_default();
+        assert!(
+            began.elapsed() < PATIENCE,
+            "Redis was not ready in {PATIENCE:?}: {why}; its log: {}",
+            said()
+        );
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 

@@ -21,6 +21,8 @@ use super::{Names, Shared, entry};
 
 /// Entries moved in one round trip.
 const AT_ONCE: usize = 100;
+/// The count by which a server says that a consumer gave an entry up for good.
+const FATAL: i64 = i64::MAX;
 
 /// An entry that is not delivered again.
 #[derive(Debug, Clone, Copy)]
@@ -153,7 +155,7 @@ async fn find(
         found.push(Found {
             doomed: *one,
             consumer: reply::text(consumer)?,
-            deliveries: (0..i64::MAX).contains(&count).then(|| u32::try_from(count).unwrap_or(u32::MAX)),
+            deliveries: (0..FATAL).contains(&count).then(|| u32::try_from(count).unwrap_or(u32::MAX)),
             fields: content.into_iter().next().map(|entry| entry.fields),
         });
     }
@@ -192,7 +194,7 @@ fn dig(shared: &Shared, names: &Names, found: Found, at: Timestamp, delete: bool
         ("redis:id", id.to_string()),
         ("redis:group", names.group.clone()),
         ("redis:consumer", holder.clone()),
-        ("redis:deliveries", found.deliveries.map_or("fatal".to_owned(), |count| count.to_string())),
+        ("redis:deliveries", found.deliveries.map_or(FATAL.to_string(), |count| count.to_string())),
     ];
     let message = with_story(shared, names, found, at);
     let mut fields = entry::write(&message, configured);

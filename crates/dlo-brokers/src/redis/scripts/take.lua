@@ -66,6 +66,16 @@ if idling ~= '' then
     end
   end
   idling = after(page, 100)
+  -- Consumers of ours that died leave their names behind. One without entries loses nothing, and a living one is made
+  -- anew by its next read.
+  if idling == '' then
+    for _, consumer in ipairs(redis.call('XINFO', 'CONSUMERS', stream, group)) do
+      local name, pending, since = consumer[2], consumer[4], consumer[6]
+      if string.sub(name, 1, 4) == 'dlo-' and name ~= me and pending == 0 and since > 10 * tonumber(idle) then
+        redis.call('XGROUP', 'DELCONSUMER', stream, group, name)
+      end
+    end
+  end
 end
 
 local wait = -1

@@ -147,5 +147,5 @@ async fn a_count_that_means_fatal_is_not_taken_for_a_count() {
     let letter = drain.receive(1, LONG).await.unwrap().remove(0).message;
     assert_eq!(letter.headers.text("dlo-reason"), Some("rejected"));
     assert_eq!(letter.headers.text("dlo-attempts"), None);
-    assert_eq!(letter.headers.text("redis:deliveries"), Some("fatal"));
+    assert_eq!(letter.headers.text("redis:deliveries"), Some(fatal.as_str()));
 }

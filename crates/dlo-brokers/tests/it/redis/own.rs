@@ -53,6 +53,48 @@ async fn a_consumer_that_works_long_keeps_what_it_holds() {
 }
 
 #[tokio::test]
+async fn the_names_of_consumers_that_died_do_not_pile_up() {
+    let lab = lab().await;
+    let queue = lab.fresh_queue().await;
+    let broker = broker(claiming_after(100), &lab.url).await;
+    let mut source = broker.source(&queue, "g").await.unwrap();
+    let mut raw = Raw::to(&lab.url).await;
+    for name in ["dlo-1-dead", "dlo-2-dead", "somebody"] {
+        let _: i64 = raw.ask(&["XGROUP", "CREATECONSUMER", &queue, "g", name]).await;
+    }
+    let began = Instant::now();
+    loop {
+        assert!(source.receive(1, Duration::from_millis(50)).await.unwrap().is_empty());
+        let left: Vec<Vec<::redis::Value>> = raw.ask(&["XINFO", "CONSUMERS", &queue, "g"]).await;
+        let left: Vec<String> =
+            left.iter().map(|consumer| ::redis::from_redis_value_ref(&consumer[1]).unwrap()).collect();
+        assert!(left.iter().any(|name| name == "somebody"), "only ours are cleared away: {left:?}");
+        if !left.iter().any(|name| name.ends_with("-dead")) {
+            break;
+        }
+        assert!(began.elapsed() < LONG, "{left:?}");
+    }
+    assert!(began.elapsed() >= Duration::from_millis(900), "they were not given their time");
+}
+
+#[tokio::test]
+async fn a_settlement_that_was_not_answered_ends_in_another_delivery() {
+    let lab = own().await;
+    let queue = lab.fresh_queue().await;
+    let mut source = lab.broker.source(&queue, "g").await.unwrap();
+    publish(&lab.broker, &queue, &["a"]).await;
+    let delivery = one(&mut source).await;
+    lab.own.as_ref().unwrap().kill().await;
+    let told = source.settler().settle(vec![delivery.settle(Settlement::Done)]).await;
+    assert!(matches!(told, Err(BrokerError::Unavailable(_))), "{told:?}");
+    lab.own.as_ref().unwrap().start().await;
+    let again = one(&mut source).await;
+    assert!(again.redelivered && body(&again.message) == "a");
+    settle(&*source, again, Settlement::Done).await;
+    assert!(source.receive(1, Duration::from_millis(400)).await.unwrap().is_empty());
+}
+
+#[tokio::test]
 async fn an_entry_deleted_while_it_was_pending_is_dropped_and_the_rest_flows_on() {
     let lab = lab().await;
     let queue = lab.fresh_queue().await;
@@ -294,5 +336,6 @@ async fn a_drain_takes_tens_of_thousands_of_letters_a_second() {
         drain.settler().settle(settled).await.unwrap();
     }
     let rate = COUNT as f64 / began.elapsed().as_secs_f64();
+
     assert!(rate > 3_000.0, "{rate:.0} letters a second");
 }

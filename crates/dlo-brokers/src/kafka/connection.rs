@@ -133,7 +133,10 @@ pub(super) fn by_code(code: RDKafkaErrorCode, queue: &str, complaints: &Complain
 fn hear(lookout: &BaseConsumer<Ears>, patience: Duration) {
     let mut patience = patience;
     while let Some(said) = lookout.poll(patience) {
-        if let Err(error) = said {
+        // That all brokers are down is no reason; what went before it may be.
+        if let Err(error) = said
+            && error.rdkafka_error_code() != Some(RDKafkaErrorCode::AllBrokersDown)
+        {
             lookout.context().complaints.note(&error.to_string());
         }
         patience = Duration::ZERO;

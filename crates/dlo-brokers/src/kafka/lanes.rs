@@ -16,6 +16,7 @@ use tokio::sync::Notify;
 
 use super::KafkaConfig;
 use super::offsets::{Commit, Offsets};
+use super::retry;
 
 /// Deliveries of one lane before the next one has its turn.
 const TURN: usize = 64;
@@ -35,6 +36,9 @@ pub(super) struct Record {
     pub(super) size: usize,
 }
 
+/// Topic and partition.
+pub(super) type Place = (Arc<str>, i32);
+
 /// One assigned partition.
 #[derive(Debug)]
 pub(super) struct Lane {
@@ -49,6 +53,8 @@ pub(super) struct Lane {
     in_hand: usize,
     /// On its way to another member: nothing is delivered any more.
     leaving: bool,
+    /// Not fetched from until what it has is due.
+    held: bool,
 }
 
 impl Lane {
@@ -68,12 +74,25 @@ impl Lane {
             again: BTreeMap::new(),
             in_hand: 0,
             leaving: false,
+            held: false,
         }
     }
 
     /// Nothing of it is in a hand, and the group knows everything that is done.
     fn is_settled(&self) -> bool {
         self.in_hand == 0 && !self.offsets.is_dirty()
+    }
+
+    /// What was in hand waits here again, until `due`.
+    fn take_back(&mut self, record: Record, due: Option<Instant>) {
+        self.in_hand -= 1;
+        self.again.insert(record.offset, Record { redelivered: true, due, ..record });
+    }
+
+    /// Its first record is not due, and enough of them were fetched ahead of their time.
+    fn is_ahead(&self, now: Instant) -> bool {
+        let waits = |record: &Record| record.due.is_some_and(|due| due > now);
+        self.fetched.len() >= retry::AHEAD && self.fetched.front().is_some_and(waits)
     }
 
     /// When its next record may be delivered.
@@ -84,6 +103,14 @@ impl Lane {
         let first = self.again.values().map(|record| record.due).min();
         first.or_else(|| self.fetched.front().map(|record| record.due))
     }
+}
+
+/// An answer that must wait elsewhere: its copy is sent before it is done here.
+#[derive(Debug)]
+pub(super) struct Postponed {
+    pub(super) after: Duration,
+    pub(super) record: Record,
+    lane: u32,
 }
 
 #[derive(Debug, Default)]
@@ -168,6 +195,20 @@ impl Lanes {
         state.trouble = None;
         drop(state);
         self.came.notify_one();
+    }
+
+    /// Partitions that should not be fetched from for now, and those that should again.
+    pub(super) fn hold_and_release(&self, now: Instant) -> (Vec<Place>, Vec<Place>) {
+        let (mut hold, mut release) = (Vec::new(), Vec::new());
+        for lane in &mut self.state().lanes {
+            let ahead = lane.is_ahead(now);
+            if ahead != lane.held {
+                lane.held = ahead;
+                let place = (Arc::clone(&lane.topic), lane.partition);
+                if ahead { hold.push(place) } else { release.push(place) }
+            }
+        }
+        (hold, release)
     }
 
     pub(super) fn is_full(&self) -> bool {
@@ -257,20 +298,39 @@ impl Lanes {
 
     // The settler's side.
 
-    /// Notes answers.
-    pub(super) fn settle(&self, settled: Vec<Settled>) {
+    /// Notes answers. What should come again later is returned: it is done when its copy is confirmed.
+    pub(super) fn settle(&self, settled: Vec<Settled>) -> Vec<Postponed> {
+        let mut postponed = Vec::new();
         let mut state = self.state();
         for Settled { tag, how } in settled {
-            let Some((id, mut record)) = state.in_hand.remove(&tag.0) else { continue };
+            let Some((id, record)) = state.in_hand.remove(&tag.0) else { continue };
             let Some(lane) = state.lane(id) else { continue };
-            lane.in_hand -= 1;
             match how {
-                Settlement::Done | Settlement::Refuse => lane.offsets.done(record.offset),
-                Settlement::Again { .. } => {
-                    record.redelivered = true;
-                    record.due = None;
-                    lane.again.insert(record.offset, record);
+                Settlement::Again { after } if !after.is_zero() => {
+                    postponed.push(Postponed { after, record, lane: id });
                 }
+                Settlement::Again { .. } => lane.take_back(record, None),
+                Settlement::Done | Settlement::Refuse => {
+                    lane.in_hand -= 1;
+                    lane.offsets.done(record.offset);
+                }
+            }
+        }
+        drop(state);
+        self.came.notify_one();
+        self.changed.notify_all();
+        postponed
+    }
+
+    /// The copy is confirmed. If it is not, the record waits here: not lost, and not before its time.
+    pub(super) fn postponed(&self, one: Postponed, confirmed: bool) {
+        let mut state = self.state();
+        if let Some(lane) = state.lane(one.lane) {
+            if confirmed {
+                lane.in_hand -= 1;
+                lane.offsets.done(one.record.offset);
+            } else {
+                lane.take_back(one.record, Instant::now().checked_add(one.after));
             }
         }
         drop(state);

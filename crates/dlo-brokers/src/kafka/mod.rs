@@ -5,6 +5,8 @@
 //! idempotent and confirmed by all in-sync copies. A life of a topic is its topic id, so one that was deleted and
 //! created again is another queue with the same name.
 //!
+//! A retry that should wait goes to a retry topic of its group (`retry`).
+//!
 //! Bounded: a source or reader holds `prefetch` messages or `buffer` bytes, a publisher 32 MiB that wait for their
 //! confirmation. Threads: librdkafka's own per client, and one per source.
 
@@ -18,6 +20,7 @@ mod poller;
 mod publisher;
 mod reader;
 mod record;
+mod retry;
 mod source;
 mod topology;
 
@@ -25,8 +28,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use dlo_core::broker::{
-    Broker, BrokerError, Capabilities, HeaderRules, Inspect, Order, Position, Publisher, Reader, Seen,
-    Source, Topology,
+    Broker, BrokerError, Capabilities, DelayLimits, HeaderRules, Inspect, Order, Position, Publisher, Reader,
+    Seen, Source, Topology,
 };
 use dlo_core::origin::{BrokerKind, Origin};
 use rdkafka::consumer::Consumer;
@@ -45,7 +48,7 @@ pub(crate) fn connect(config: &KafkaConfig) -> Result<Arc<dyn Broker>, BrokerErr
     let capabilities = capabilities(config);
     let publisher = Arc::new(KafkaPublisher::new(Arc::clone(&cluster), capabilities.clone()));
     let topology = Arc::new(KafkaTopology::new(Arc::clone(&cluster)));
-    Ok(Arc::new(KafkaBroker { cluster, capabilities, publisher, topology }))
+    Ok(Arc::new(KafkaBroker { office: Office { cluster, publisher, topology }, capabilities }))
 }
 
 fn capabilities(config: &KafkaConfig) -> Capabilities {
@@ -54,7 +57,7 @@ fn capabilities(config: &KafkaConfig) -> Capabilities {
         order: Order::PerPartition,
         groups: true,
         delivery_count: false,
-        delay: None,
+        delay: Some(DelayLimits { longest: retry::LONGEST, outstanding: None }),
         delayed_publish: None,
         looking_is_free: true,
         drain_removes: false,
@@ -71,12 +74,18 @@ fn capabilities(config: &KafkaConfig) -> Capabilities {
     }
 }
 
+/// What the ends of one cluster share.
 #[derive(Debug)]
-struct KafkaBroker {
+struct Office {
     cluster: Arc<Cluster>,
-    capabilities: Capabilities,
     publisher: Arc<KafkaPublisher>,
     topology: Arc<KafkaTopology>,
+}
+
+#[derive(Debug)]
+struct KafkaBroker {
+    office: Office,
+    capabilities: Capabilities,
 }
 
 #[async_trait]
@@ -86,7 +95,7 @@ impl Broker for KafkaBroker {
     }
 
     async fn ping(&self) -> Result<Option<String>, BrokerError> {
-        let asked = self.cluster.ask(|cluster, lookout| {
+        let asked = self.office.cluster.ask(|cluster, lookout| {
             let metadata = lookout.fetch_metadata(Some("dlo-ping"), PATIENCE);
             let metadata = metadata.map_err(|error| cluster.explain(&error, "dlo-ping"))?;
             let cluster = lookout.client().fetch_cluster_id(PATIENCE);
@@ -97,12 +106,12 @@ impl Broker for KafkaBroker {
     }
 
     async fn source(&self, queue: &str, group: &str) -> Result<Box<dyn Source>, BrokerError> {
-        Ok(Box::new(KafkaSource::join(&self.cluster, &self.capabilities, queue, group).await?))
+        Ok(Box::new(KafkaSource::join(&self.office, &self.capabilities, queue, group).await?))
     }
 
     async fn partitions(&self, queue: &str) -> Result<Vec<i32>, BrokerError> {
         let queue = queue.to_owned();
-        self.cluster.ask(move |cluster, _| Ok(cluster.describe(&queue)?.partitions)).await
+        self.office.cluster.ask(move |cluster, _| Ok(cluster.describe(&queue)?.partitions)).await
     }
 
     async fn reader(
@@ -111,7 +120,7 @@ impl Broker for KafkaBroker {
         partition: i32,
         from: Option<&Position>,
     ) -> Result<Box<dyn Reader>, BrokerError> {
-        Ok(Box::new(KafkaReader::open(&self.cluster, queue, partition, from).await?))
+        Ok(Box::new(KafkaReader::open(&self.office.cluster, queue, partition, from).await?))
     }
 
     async fn fetch(&self, origin: &Origin) -> Result<Option<Seen>, BrokerError> {
@@ -120,18 +129,18 @@ impl Broker for KafkaBroker {
         let fetch = move |cluster: &Arc<Cluster>, _: &_| {
             reader::fetch(cluster, origin.queue, origin.incarnation.as_deref(), partition, offset)
         };
-        self.cluster.ask(fetch).await
+        self.office.cluster.ask(fetch).await
     }
 
     fn publisher(&self) -> Arc<dyn Publisher> {
-        Arc::clone(&self.publisher) as Arc<dyn Publisher>
+        Arc::clone(&self.office.publisher) as Arc<dyn Publisher>
     }
 
     fn inspector(&self) -> Arc<dyn Inspect> {
-        Arc::new(KafkaInspect(Arc::clone(&self.cluster)))
+        Arc::new(KafkaInspect(Arc::clone(&self.office.cluster)))
     }
 
     fn topology(&self) -> Arc<dyn Topology> {
-        Arc::clone(&self.topology) as Arc<dyn Topology>
+        Arc::clone(&self.office.topology) as Arc<dyn Topology>
     }
 }

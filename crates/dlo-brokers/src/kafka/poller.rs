@@ -4,6 +4,7 @@
 //! given up when what is in hand of it is settled, or when the time for that is over: then it comes again elsewhere.
 //! A partition that is assigned begins where the group stands, passing over what is done already (see `offsets`).
 
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -19,9 +20,12 @@ use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use rdkafka::types::{RDKafkaErrorCode, RDKafkaRespErr};
 
 use super::connection::{Cluster, Ears, PATIENCE, broker_error};
-use super::lanes::{Lane, Lanes, Record};
+use super::lanes::{Lane, Lanes, Place, Record};
 use super::offsets::Offsets;
-use super::{native, record};
+use super::publisher::KafkaPublisher;
+use super::retry::{self, Ticket};
+use super::topology::KafkaTopology;
+use super::{Office, native, record};
 use crate::backoff::Backoff;
 
 /// How long one poll waits: what closes or resumes is noticed within.
@@ -31,6 +35,9 @@ const GRACE: Duration = Duration::from_millis(500);
 /// How often it is asked whether the topic is still the same one.
 const LIFE: Duration = Duration::from_secs(5);
 
+/// How often it is asked for retry topics that others have made.
+const RETRIES: Duration = Duration::from_secs(30);
+
 pub(super) type Member = BaseConsumer<MemberEars>;
 
 /// What a source reads, and as whom.
@@ -39,6 +46,11 @@ pub(super) struct Membership {
     pub(super) queue: Arc<str>,
     pub(super) group: String,
     pub(super) lanes: Lanes,
+    /// Retries that wait are sent and their topics made through these.
+    pub(super) publisher: Arc<KafkaPublisher>,
+    pub(super) topology: Arc<KafkaTopology>,
+    /// The retry topics that are there, as far as is known, and whether the member must be told of a new one.
+    retries: Mutex<(BTreeSet<String>, bool)>,
     /// The member itself, while there is one; the settler commits through it.
     pub(super) member: Mutex<Option<Arc<Member>>>,
     /// Which life of the topic was there when the source was made.
@@ -53,6 +65,55 @@ impl fmt::Debug for Membership {
 }
 
 impl Membership {
+    pub(super) fn new(office: &Office, queue: &str, group: &str, incarnation: Option<String>) -> Self {
+        Self {
+            cluster: Arc::clone(&office.cluster),
+            queue: queue.into(),
+            group: group.to_owned(),
+            lanes: Lanes::new(&office.cluster.config),
+            publisher: Arc::clone(&office.publisher),
+            topology: Arc::clone(&office.topology),
+            retries: Mutex::default(),
+            member: Mutex::default(),
+            incarnation: Mutex::new(incarnation),
+        }
+    }
+
+    pub(super) fn knows_retry(&self, topic: &str) -> bool {
+        self.retries.lock().unwrap_or_else(PoisonError::into_inner).0.contains(topic)
+    }
+
+    /// A retry topic that is there: the member reads it from now on.
+    pub(super) fn add_retry(&self, topic: String) {
+        let mut retries = self.retries.lock().unwrap_or_else(PoisonError::into_inner);
+        retries.1 |= retries.0.insert(topic);
+    }
+
+    /// Asks which retry topics are there: they are made when first needed, by any member, or by hand.
+    fn find_retries(&self) {
+        for topic in retry::topics(&self.queue, &self.group) {
+            if !self.knows_retry(&topic) && self.cluster.describe(&topic).is_ok() {
+                self.add_retry(topic);
+            }
+        }
+    }
+
+    /// What should be subscribed to; only if that changed, unless `anyway`.
+    fn subscription(&self, anyway: bool) -> Option<Vec<String>> {
+        let mut retries = self.retries.lock().unwrap_or_else(PoisonError::into_inner);
+        let changed = std::mem::take(&mut retries.1);
+        let all = std::iter::once(self.queue.to_string()).chain(retries.0.iter().cloned());
+        (changed || anyway).then(|| all.collect())
+    }
+
+    /// Which life of `topic` this is.
+    fn life_of(&self, topic: &str) -> Option<String> {
+        if *topic == *self.queue {
+            return self.renew_incarnation();
+        }
+        self.cluster.describe(topic).ok().and_then(|found| found.id)
+    }
+
     pub(super) fn member(&self) -> Option<Arc<Member>> {
         self.member.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -115,10 +176,11 @@ impl ConsumerContext for MemberEars {
 
 /// Sets where each newly assigned partition begins.
 fn begin(of: &Membership, member: &Member, partitions: &TopicPartitionList) {
-    let incarnation = of.renew_incarnation();
+    let mut lives: HashMap<String, Option<String>> = HashMap::new();
     let committed = committed(member, partitions);
     for mut place in partitions.elements() {
         let (topic, partition) = (Arc::<str>::from(place.topic()), place.partition());
+        let incarnation = lives.entry(topic.to_string()).or_insert_with(|| of.life_of(&topic)).clone();
         let told = committed.as_ref().and_then(|all| native::place(all, &topic, partition));
         let resumed = told
             .filter(|(offset, _)| *offset >= 0)
@@ -134,7 +196,7 @@ fn begin(of: &Membership, member: &Member, partitions: &TopicPartitionList) {
         if let Err(error) = place.set_offset(Offset::Offset(start)) {
             tracing::warn!(target: "kafka", %error, partition, "a beginning was not taken");
         }
-        of.lanes.open(Lane::new(&topic, partition, incarnation.clone(), offsets));
+        of.lanes.open(Lane::new(&topic, partition, incarnation, offsets));
     }
 }
 
@@ -186,20 +248,31 @@ fn join(of: &Arc<Membership>) -> Result<Arc<Member>, BrokerError> {
     let member = Member::from_config_and_context(&settings, ears)
         .map_err(|error| BrokerError::Refused(error.to_string()))?;
     let _ = member.context().of.set(Arc::clone(of));
-    member
-        .subscribe(&[&of.queue])
-        .map_err(|error| broker_error(&error, &of.queue, &member.context().ears.complaints))?;
+    of.find_retries();
+    subscribe(of, &member, true)?;
     Ok(Arc::new(member))
+}
+
+fn subscribe(of: &Membership, member: &Member, anyway: bool) -> Result<(), BrokerError> {
+    let Some(topics) = of.subscription(anyway) else { return Ok(()) };
+    let names: Vec<&str> = topics.iter().map(String::as_str).collect();
+    let told = member.subscribe(&names);
+    told.map_err(|error| broker_error(&error, &of.queue, &member.context().ears.complaints))
 }
 
 /// Fetches until the source closes or must join again. `true` if anything was fetched.
 fn serve(of: &Membership, member: &Member) -> bool {
-    let (mut fetched, mut asked) = (false, Instant::now());
+    let (mut fetched, mut asked, mut searched) = (false, Instant::now(), Instant::now());
     while !of.lanes.is_closing() {
         if of.lanes.is_full() && !of.lanes.await_room(GRACE) {
             wait_paused(of, member);
             continue;
         }
+        if let Err(error) = subscribe(of, member, false) {
+            of.lanes.trouble(error);
+            return fetched;
+        }
+        hold_and_release(of, member);
         match member.poll(POLL) {
             Some(Ok(record)) => {
                 fetched = true;
@@ -217,6 +290,10 @@ fn serve(of: &Membership, member: &Member) -> bool {
                         tracing::info!(target: "kafka", topic = &*of.queue, "the topic was created anew");
                         return fetched;
                     }
+                    if searched.elapsed() > RETRIES {
+                        of.find_retries();
+                        searched = Instant::now();
+                    }
                     asked = Instant::now();
                 }
             }
@@ -228,7 +305,7 @@ fn serve(of: &Membership, member: &Member) -> bool {
 fn put(of: &Membership, fetched: &BorrowedMessage<'_>) {
     of.lanes.put(fetched.topic(), fetched.partition(), |lane| {
         let message = record::message(fetched);
-        Record {
+        let mut record = Record {
             offset: fetched.offset(),
             size: record::size(&message),
             origin: record::origin(
@@ -241,8 +318,29 @@ fn put(of: &Membership, fetched: &BorrowedMessage<'_>) {
             published_at: record::published_at(fetched),
             redelivered: false,
             due: None,
+        };
+        if *lane.topic != *of.queue {
+            Ticket::redeem(&mut record);
         }
+        record
     });
+}
+
+/// Stops fetching retries that are far from due, and goes on when they are.
+fn hold_and_release(of: &Membership, member: &Member) {
+    let (hold, release) = of.lanes.hold_and_release(Instant::now());
+    let list = |places: &[Place]| {
+        let mut list = TopicPartitionList::with_capacity(places.len());
+        for (topic, partition) in places {
+            list.add_partition(topic, *partition);
+        }
+        list
+    };
+    let held = if hold.is_empty() { Ok(()) } else { member.pause(&list(&hold)) };
+    let released = if release.is_empty() { Ok(()) } else { member.resume(&list(&release)) };
+    if let Err(error) = held.and(released) {
+        tracing::warn!(target: "kafka", %error, "a partition of retries was not paused or resumed");
+    }
 }
 
 /// Nobody takes what was fetched: stays a member without fetching until there is room.

@@ -70,6 +70,12 @@ impl Batch {
     }
 }
 
+/// A message on its way out, and its ticket if it is a retry that waits.
+pub(super) struct Parcel {
+    pub(super) outgoing: Outgoing,
+    pub(super) ticket: Option<Vec<u8>>,
+}
+
 /// The place of one message in its call.
 struct Ticket {
     batch: Arc<Batch>,
@@ -183,12 +189,12 @@ impl KafkaPublisher {
     }
 
     /// Which of these topics are not there. What cannot be found out is left to the sending.
-    async fn absent(&self, messages: &[Outgoing]) -> Vec<String> {
+    async fn absent(&self, parcels: &[Parcel]) -> Vec<String> {
         let mut asked: Vec<String> = Vec::new();
         {
             let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
             let fresh = |queue: &String| known.get(queue).is_some_and(|at| at.elapsed() < KNOWN);
-            for queue in messages.iter().map(|outgoing| &outgoing.to.queue) {
+            for queue in parcels.iter().map(|parcel| &parcel.outgoing.to.queue) {
                 if !fresh(queue) && !asked.contains(queue) {
                     asked.push(queue.clone());
                 }
@@ -221,8 +227,9 @@ impl KafkaPublisher {
         (size > limit).then_some(PublishError::TooLarge { size, limit })
     }
 
-    async fn send(&self, sender: &Sender, outgoing: &Outgoing, batch: &Arc<Batch>, at: usize) {
-        let headers = match record::wire_headers(&outgoing.message.headers) {
+    async fn send(&self, sender: &Sender, parcel: &Parcel, batch: &Arc<Batch>, at: usize) {
+        let outgoing = &parcel.outgoing;
+        let headers = match record::wire_headers(&outgoing.message.headers, parcel.ticket.as_deref()) {
             Ok(headers) => headers,
             Err(why) => return batch.set(at, Err(PublishError::Refused(why))),
         };
@@ -252,6 +259,33 @@ impl KafkaPublisher {
     }
 }
 
+impl KafkaPublisher {
+    /// Sends all and returns one outcome each, in the order given.
+    pub(super) async fn send_all(&self, parcels: Vec<Parcel>) -> Vec<Outcome> {
+        if parcels.is_empty() {
+            return Vec::new();
+        }
+        let absent = self.absent(&parcels).await;
+        let batch = Arc::new(Batch::new(parcels.len()));
+        match self.sender() {
+            Ok(sender) => {
+                for (at, parcel) in parcels.iter().enumerate() {
+                    match self.refusal(&parcel.outgoing, &absent) {
+                        Some(refusal) => batch.set(at, Err(refusal)),
+                        None => self.send(&sender, parcel, &batch, at).await,
+                    }
+                }
+            }
+            Err(why) => {
+                for at in 0..parcels.len() {
+                    batch.set(at, Err(PublishError::Refused(why.clone())));
+                }
+            }
+        }
+        batch.outcomes().await
+    }
+}
+
 #[async_trait]
 impl Publisher for KafkaPublisher {
     fn capabilities(&self) -> &Capabilities {
@@ -259,26 +293,6 @@ impl Publisher for KafkaPublisher {
     }
 
     async fn publish(&self, messages: Vec<Outgoing>) -> Vec<Outcome> {
-        if messages.is_empty() {
-            return Vec::new();
-        }
-        let absent = self.absent(&messages).await;
-        let batch = Arc::new(Batch::new(messages.len()));
-        match self.sender() {
-            Ok(sender) => {
-                for (at, outgoing) in messages.iter().enumerate() {
-                    match self.refusal(outgoing, &absent) {
-                        Some(refusal) => batch.set(at, Err(refusal)),
-                        None => self.send(&sender, outgoing, &batch, at).await,
-                    }
-                }
-            }
-            Err(why) => {
-                for at in 0..messages.len() {
-                    batch.set(at, Err(PublishError::Refused(why.clone())));
-                }
-            }
-        }
-        batch.outcomes().await
+        self.send_all(messages.into_iter().map(|outgoing| Parcel { outgoing, ticket: None }).collect()).await
     }
 }

@@ -10,7 +10,7 @@ use dlo_core::origin::{BrokerKind, Origin};
 use dlo_core::time::Timestamp;
 use rdkafka::message::{BorrowedMessage, Header, Message as _, OwnedHeaders};
 
-use super::native;
+use super::{native, retry};
 
 const TOMBSTONE: &str = "tombstone";
 
@@ -51,8 +51,8 @@ pub(super) fn seen(record: &BorrowedMessage<'_>, queue: &str, incarnation: Optio
     }
 }
 
-/// The headers that go on the wire. A name with a zero byte cannot be carried.
-pub(super) fn wire_headers(headers: &Headers) -> Result<Option<OwnedHeaders>, String> {
+/// The headers that go on the wire, and the ticket of a retry behind them. A name with a zero byte cannot be carried.
+pub(super) fn wire_headers(headers: &Headers, ticket: Option<&[u8]>) -> Result<Option<OwnedHeaders>, String> {
     let mut wire = None;
     for header in headers.on_wire() {
         if header.name.contains('\0') {
@@ -62,6 +62,10 @@ pub(super) fn wire_headers(headers: &Headers) -> Result<Option<OwnedHeaders>, St
         }
         let all = wire.take().unwrap_or_else(|| OwnedHeaders::new_with_capacity(headers.len()));
         wire = Some(all.insert(Header { key: &header.name, value: header.value.as_deref() }));
+    }
+    if let Some(ticket) = ticket {
+        let all = wire.take().unwrap_or_default();
+        wire = Some(all.insert(Header { key: retry::HEADER, value: Some(ticket) }));
     }
     Ok(wire)
 }
@@ -97,8 +101,8 @@ mod tests {
     fn facts_of_transports_are_not_sent_and_a_zero_byte_in_a_name_is_refused() {
         let mut headers = Headers::new();
         headers.push_transport(BrokerKind::Rabbitmq, "exchange", "x");
-        assert!(wire_headers(&headers).unwrap().is_none());
+        assert!(wire_headers(&headers, None).unwrap().is_none());
         headers.push_text("a\0b", "x");
-        assert!(wire_headers(&headers).is_err());
+        assert!(wire_headers(&headers, None).is_err());
     }
 }

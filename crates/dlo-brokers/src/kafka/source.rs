@@ -3,20 +3,24 @@
 //! At least once: the group is told of what is settled, and of nothing else. Answers that come together are told
 //! together, in one commit that the cluster has confirmed before `settle` returns.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use dlo_core::broker::{BrokerError, Capabilities, Delivery, Settled, Settler, Source};
+use dlo_core::broker::{
+    BrokerError, Capabilities, Delivery, Destination, Outgoing, Settled, Settler, Source,
+};
 use rdkafka::consumer::{CommitMode, Consumer};
 use rdkafka::error::KafkaError;
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use tokio::sync::oneshot;
 
-use super::connection::Cluster;
-use super::lanes::Lanes;
+use super::Office;
+use super::lanes::Postponed;
 use super::offsets::Commit;
 use super::poller::{self, Membership};
+use super::publisher::Parcel;
+use super::retry::{self, Ticket};
 
 /// How long a commit that is turned away is tried again.
 const COMMIT: Duration = Duration::from_secs(10);
@@ -34,7 +38,7 @@ pub(super) struct KafkaSource {
 
 impl KafkaSource {
     pub(super) async fn join(
-        cluster: &Arc<Cluster>,
+        office: &Office,
         capabilities: &Capabilities,
         queue: &str,
         group: &str,
@@ -43,15 +47,8 @@ impl KafkaSource {
             return Err(BrokerError::Refused("a group must have a name".to_owned()));
         }
         let topic = queue.to_owned();
-        let described = cluster.ask(move |cluster, _| cluster.describe(&topic)).await?;
-        let of = Arc::new(Membership {
-            cluster: Arc::clone(cluster),
-            queue: queue.into(),
-            group: group.to_owned(),
-            lanes: Lanes::new(&cluster.config),
-            member: Mutex::default(),
-            incarnation: Mutex::new(described.id),
-        });
+        let described = office.cluster.ask(move |cluster, _| cluster.describe(&topic)).await?;
+        let of = Arc::new(Membership::new(office, queue, group, described.id));
         let (leaving, left) = oneshot::channel();
         let thread = Arc::clone(&of);
         std::thread::Builder::new()
@@ -122,7 +119,8 @@ struct KafkaSettler {
 #[async_trait]
 impl Settler for KafkaSettler {
     async fn settle(&self, settled: Vec<Settled>) -> Result<(), BrokerError> {
-        self.of.lanes.settle(settled);
+        let postponed = self.of.lanes.settle(settled);
+        postpone(&self.of, postponed).await;
         let turn = Arc::clone(&self.one_at_a_time).lock_owned().await;
         let of = Arc::clone(&self.of);
         // On a thread of its own to its end, even if nobody waits for it any more: the turn goes with it.
@@ -132,6 +130,35 @@ impl Settler for KafkaSettler {
             told
         });
         told.await.unwrap_or(Err(BrokerError::Closed))
+    }
+}
+
+/// Sends copies of what should come later to the topics where retries wait. What cannot be sent waits here.
+async fn postpone(of: &Membership, postponed: Vec<Postponed>) {
+    if postponed.is_empty() {
+        return;
+    }
+    let mut parcels = Vec::with_capacity(postponed.len());
+    for one in &postponed {
+        let topic = retry::topic(&of.queue, &of.group, one.after);
+        if !of.knows_retry(&topic) {
+            match of.topology.ensure_retry(&topic, &of.queue).await {
+                Ok(()) => of.add_retry(topic.clone()),
+                Err(error) => {
+                    tracing::warn!(target: "kafka", topic, %error, "a retry topic could not be made");
+                }
+            }
+        }
+        let outgoing =
+            Outgoing { to: Destination::queue(topic), message: one.record.message.clone(), delay: None };
+        parcels.push(Parcel { outgoing, ticket: Some(Ticket::new(&one.record, one.after).to_bytes()) });
+    }
+    let sent = of.publisher.send_all(parcels).await;
+    for (one, sent) in postponed.into_iter().zip(sent) {
+        if let Err(error) = &sent {
+            tracing::warn!(target: "kafka", queue = &*of.queue, %error, "a retry waits in memory");
+        }
+        of.lanes.postponed(one, sent.is_ok());
     }
 }
 

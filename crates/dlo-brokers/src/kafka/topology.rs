@@ -18,6 +18,7 @@ use rdkafka::types::RDKafkaErrorCode;
 
 use super::connection::{Cluster, Ears, PATIENCE, broker_error};
 use super::native::TopicDescription;
+use super::retry;
 
 /// Partitions of a topic where nobody said how many.
 const PARTITIONS: u32 = 6;
@@ -130,7 +131,25 @@ impl KafkaTopology {
             None => steps.push(creation(wanted)),
             Some(there) => self.compare(&wanted, &there, &mut steps).await?,
         }
+        if let Some(group) = &spec.group {
+            for name in retry::topics_for(&spec.queue, group, &spec.retry_delays) {
+                if self.describe(&name).await?.is_none() {
+                    steps.push(creation(retry_topic(name, partitions, replication)));
+                }
+            }
+        }
         Ok(steps)
+    }
+
+    /// A topic for retries of `queue`, made if it is not there.
+    pub(super) async fn ensure_retry(&self, name: &str, queue: &str) -> Result<(), BrokerError> {
+        if self.describe(name).await?.is_some() {
+            return Ok(());
+        }
+        let queue = self.describe(queue).await?.ok_or_else(|| BrokerError::Missing(queue.to_owned()))?;
+        let partitions = u32::try_from(queue.partitions.len()).unwrap_or(1);
+        let wanted = retry_topic(name.to_owned(), partitions, Some(queue.replication));
+        self.take(&Step::Create(wanted)).await
     }
 
     /// A dead-letter topic forgets by time only, and is confirmed by as many copies as its queue.
@@ -247,6 +266,10 @@ impl KafkaTopology {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
+}
+
+fn retry_topic(name: String, partitions: u32, replication: Option<u32>) -> Wanted {
+    Wanted { name, partitions, replication, settings: vec![("cleanup.policy", "delete".to_owned())] }
 }
 
 fn creation(wanted: Wanted) -> (TopologyChange, Step) {

@@ -132,7 +132,7 @@ impl Lab for KafkaLab {
         Patience {
             arrival: Duration::from_secs(40),
             silence: Duration::from_millis(2_500),
-            delay: Duration::from_secs(4),
+            delay: Duration::from_secs(5),
         }
     }
 }

@@ -93,3 +93,27 @@ async fn what_is_handed_back_comes_again_before_what_is_behind_it() {
     assert_eq!(all.iter().map(body).collect::<Vec<_>>(), ["0", "1", "2", "3", "4", "5"]);
     assert!(all[0].redelivered && !all[3].redelivered);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_retry_that_waits_survives_its_member_and_keeps_its_first_place() {
+    let lab = lab().await;
+    let queue = lab.topic(1, &[]).await;
+    publish(&lab.broker, vec![to(&queue, None, message("k", "later"))]).await;
+    let mut first = lab.broker.source(&queue, "g").await.unwrap();
+    let held = first.receive(1, Duration::from_secs(20)).await.unwrap().remove(0);
+    let (origin, sent, published_at) = (held.origin.clone(), held.message.clone(), held.published_at);
+    let again = held.settle(Settlement::Again { after: Duration::from_secs(3) });
+    let settled_at = Instant::now();
+    first.settler().settle(vec![again]).await.unwrap();
+    first.close().await.unwrap();
+    // The original is done: what comes now is its copy, which waited in its topic.
+    let mut next = lab.broker.source(&queue, "g").await.unwrap();
+    let came = next.receive(1, Duration::from_secs(30)).await.unwrap().remove(0);
+    assert!(settled_at.elapsed() >= Duration::from_secs(3), "it came after {:?}", settled_at.elapsed());
+    assert_eq!((&came.origin, &came.message, came.published_at), (&origin, &sent, published_at));
+    assert!(came.redelivered);
+    done(&*next, vec![came]).await;
+    next.close().await.unwrap();
+    let retries = lab.broker.inspector().inspect(&format!("{queue}.retry.g.5s"), Some("g")).await.unwrap();
+    assert_eq!(retries.depth, Some(0));
+}

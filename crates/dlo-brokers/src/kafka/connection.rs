@@ -80,7 +80,10 @@ impl ClientContext for Ears {
     fn stats(&self, _: Statistics) {}
 
     fn error(&self, error: KafkaError, reason: &str) {
-        self.complaints.note(reason);
+        // That all brokers are down is no reason; what went before it may be.
+        if error.rdkafka_error_code() != Some(RDKafkaErrorCode::AllBrokersDown) {
+            self.complaints.note(reason);
+        }
         tracing::debug!(target: "kafka", %error, "{reason}");
     }
 }
@@ -129,16 +132,10 @@ pub(super) fn by_code(code: RDKafkaErrorCode, queue: &str, complaints: &Complain
     }
 }
 
-/// Takes in what the client has to say: nobody else polls the one that only looks.
+/// Lets the client say what it has to say: nobody else polls the one that only looks.
 fn hear(lookout: &BaseConsumer<Ears>, patience: Duration) {
     let mut patience = patience;
-    while let Some(said) = lookout.poll(patience) {
-        // That all brokers are down is no reason; what went before it may be.
-        if let Err(error) = said
-            && error.rdkafka_error_code() != Some(RDKafkaErrorCode::AllBrokersDown)
-        {
-            lookout.context().complaints.note(&error.to_string());
-        }
+    while lookout.poll(patience).is_some() {
         patience = Duration::ZERO;
     }
 }

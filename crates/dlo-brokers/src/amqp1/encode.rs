@@ -22,8 +22,9 @@ use super::decode::{ANNOTATION, KEY, KIND, Wire};
 use super::value::from_plain;
 
 /// Annotations that brokers write. Each is a name or the beginning of one.
-const BROKERS_OWN: [&str; 13] = [
+const BROKERS_OWN: [&str; 14] = [
     "x-opt-ORIG-",
+    "x-opt-ACTUAL-EXPIRY",
     "x-opt-delivery-time",
     "x-opt-delivery-delay",
     "x-opt-ingress-time",

@@ -170,9 +170,6 @@ fn command(flavour: Flavour, queue: &str, attempts: u32) -> Option<String> {
                 attempts.saturating_add(5)
             ))
         }
-        Flavour::Activemq => {
-            Some(format!("activemq producer --destination queue://{queue} --messageCount 0"))
-        }
-        Flavour::Generic | Flavour::Artemis => None,
+        Flavour::Generic | Flavour::Artemis | Flavour::Activemq => None,
     }
 }

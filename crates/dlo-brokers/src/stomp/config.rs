@@ -30,7 +30,7 @@ pub struct StompConfig {
     /// Bytes of a whole message.
     #[serde(default = "default_max_message")]
     pub max_message: usize,
-    /// The server is asked to speak at least so often; twice as long a silence means that it is gone. 0: never asked.
+    /// The server is asked to speak at least so often; three times as long a silence means that it is gone. 0: never asked.
     #[serde(default = "default_heart_beat")]
     pub heart_beat_ms: u32,
 }

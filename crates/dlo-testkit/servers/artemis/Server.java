@@ -1,14 +1,11 @@
 import java.io.File;
-import java.util.HashMap;
-import java.util.Map;
-import org.apache.activemq.artemis.core.config.Configuration;
+import java.lang.management.ManagementFactory;
 import org.apache.activemq.artemis.core.config.FileDeploymentManager;
 import org.apache.activemq.artemis.core.config.impl.FileConfiguration;
+import org.apache.activemq.artemis.core.config.impl.SecurityConfiguration;
 import org.apache.activemq.artemis.core.server.impl.ActiveMQServerImpl;
 import org.apache.activemq.artemis.spi.core.security.ActiveMQJAASSecurityManager;
 import org.apache.activemq.artemis.spi.core.security.jaas.InVMLoginModule;
-import org.apache.activemq.artemis.core.config.impl.SecurityConfiguration;
-import java.lang.management.ManagementFactory;
 
 /** An Artemis broker as its broker.xml says, with two users: `office` may do everything, `guest` nothing. */
 public final class Server {

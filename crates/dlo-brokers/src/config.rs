@@ -25,7 +25,7 @@ pub enum BrokerConfig {
     #[cfg(feature = "sql")]
     Sql(crate::sql::SqlConfig),
     #[cfg(feature = "sqs")]
-    Sqs(crate::sqs::SqsConfig),
+    Sqs(Box<crate::sqs::SqsConfig>),
     #[cfg(feature = "stomp")]
     Stomp(crate::stomp::StompConfig),
 }

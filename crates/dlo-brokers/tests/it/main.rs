@@ -13,5 +13,7 @@ mod nats;
 mod rabbitmq;
 #[cfg(feature = "redis")]
 mod redis;
+#[cfg(feature = "sqs")]
+mod sqs;
 #[cfg(feature = "stomp")]
 mod stomp;

@@ -1,10 +1,11 @@
-//! Answers to deliveries. Each is confirmed by the server: a whole batch goes out, then its confirmations come.
+//! Answers to deliveries: a whole batch goes out, and the server confirms it.
 //!
 //! Done is an acknowledgement, and for who drains a removal behind it: first the one, then the other, so that a crash
 //! between them leaves a message that is settled and still there, which the next removal takes along. Again is a
 //! negative acknowledgement with its delay. Refused is a termination, of which the server tells in an advisory.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use async_nats::{StatusCode, Subject};
@@ -14,7 +15,7 @@ use dlo_core::broker::{BrokerError, Settled, Settlement, Settler};
 use serde_json::{Value, json};
 
 use super::LONGEST_DELAY;
-use super::api::{Answer, Api};
+use super::api::{Answer, Api, REACH};
 use super::consumer::Removal;
 use super::source::Seat;
 use super::volley::{self, Request};
@@ -33,25 +34,32 @@ pub(super) fn again(after: Duration) -> Bytes {
     Bytes::from(format!("-NAK {{\"delay\": {nanos}}}"))
 }
 
-/// Sends answers and waits until the server has confirmed each.
-pub(super) async fn tell(api: &Api, answers: Vec<(Subject, Bytes)>) -> Result<(), BrokerError> {
-    if answers.is_empty() {
-        return Ok(());
-    }
+/// Sends answers and waits until the server has confirmed them.
+///
+/// One consumer takes its answers in the order in which a connection brings them, so the confirmation of the last stands
+/// for all before it, if they went over the same connection.
+pub(super) async fn tell(api: &Api, mut answers: Vec<(Subject, Bytes)>) -> Result<(), BrokerError> {
+    let Some((to, body)) = answers.pop() else { return Ok(()) };
     let client = api.client().await?;
-    let requests = answers.into_iter().map(|(to, body)| Request { to, headers: None, body }).collect();
-    for answer in volley::ask(&client, requests).await {
-        match answer {
-            Some(confirmed) if confirmed.status != Some(StatusCode::NO_RESPONDERS) => {}
-            Some(_) => {
-                return Err(api
-                    .connection
-                    .away("nobody takes the answer of a delivery: its consumer is gone"));
-            }
-            None => return Err(api.connection.away("the answer of a delivery was not confirmed")),
+    let connects = client.statistics().connects.load(Ordering::Relaxed);
+    let sent = async {
+        for (to, body) in answers {
+            client.publish(to, body).await?;
         }
+        Ok::<_, async_nats::PublishError>(())
+    };
+    match tokio::time::timeout(REACH, sent).await {
+        Ok(Ok(())) => {}
+        Ok(Err(cause)) => return Err(api.connection.away(&cause.to_string())),
+        Err(_) => return Err(api.connection.away("the answers of deliveries could not be sent")),
     }
-    Ok(())
+    match volley::ask(&client, vec![Request { to, headers: None, body }]).await.pop().flatten() {
+        Some(last) if last.status == Some(StatusCode::NO_RESPONDERS) => {
+            Err(api.connection.away("nobody takes the answer of a delivery: its consumer is gone"))
+        }
+        Some(_) if client.statistics().connects.load(Ordering::Relaxed) == connects => Ok(()),
+        Some(_) | None => Err(api.connection.away("the answers of deliveries were not confirmed")),
+    }
 }
 
 #[derive(Debug)]

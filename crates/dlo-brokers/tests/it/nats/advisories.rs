@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use dlo_core::broker::{Broker, OFFICE, Settlement, TopologySpec};
+use dlo_core::conventions::{Found, Held, read};
 use dlo_core::origin::{BrokerKind, Origin};
 use dlo_testkit::harness::nats::{Nats, Release};
 
@@ -17,8 +18,9 @@ async fn the_advisory_points_to(broker: &dyn Broker, expected: &str) -> serde_js
     let mut drain = broker.drain(ADVISORIES).await.unwrap();
     let advisory = receive(&mut drain, 1).await.remove(0);
     let json: serde_json::Value = serde_json::from_slice(&advisory.message.payload.0).unwrap();
-    let sequence = json["stream_seq"].as_i64().unwrap();
-    let pointer = Origin::sequence(BrokerKind::Nats, json["stream"].as_str().unwrap(), sequence);
+    let found = Found { broker: BrokerKind::Nats, queue: ADVISORIES };
+    let held = read(&advisory.message, found).held;
+    let Held::Pointer(pointer) = held else { unreachable!("an advisory is a pointer, not {held:?}") };
     let whole = broker.fetch(&pointer).await.unwrap().unwrap();
     assert_eq!(body(&whole.message), expected);
     settle(&*drain, vec![advisory], Settlement::Done).await;

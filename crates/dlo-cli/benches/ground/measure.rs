@@ -1,4 +1,4 @@
-//! Numbers: medians of paired ratios, percentiles, peak memory, and the lines in which they are printed.
+//! Numbers: medians of paired ratios, peak memory, and the lines in which they are printed.
 
 use std::time::Duration;
 
@@ -26,13 +26,6 @@ impl std::fmt::Display for Median {
 
 pub(crate) fn per_second(count: u64, spent: Duration) -> f64 {
     count as f64 / spent.as_secs_f64()
-}
-
-/// The value below which the share `part` of the times lies, in milliseconds.
-pub(crate) fn percentile(times: &mut [Duration], part: f64) -> f64 {
-    times.sort_unstable();
-    let index = ((times.len() as f64 * part).ceil() as usize).clamp(1, times.len()) - 1;
-    times[index].as_secs_f64() * 1_000.0
 }
 
 /// Peak resident memory of a process in megabytes; this one if `pid` is `None`.

@@ -10,7 +10,7 @@ use dlo_core::time::Timestamp;
 use dlo_store::sqlite::SqliteStore;
 use dlo_store::{Batch, Store, StoreLimits};
 
-use crate::measure::{bar, percentile};
+use crate::measure::bar;
 use crate::office::Office;
 use crate::{letters, runtime};
 
@@ -138,4 +138,11 @@ fn ask_all(data: &Path, million: u64) {
 
 fn values(text: &str, mark: &str) -> Vec<String> {
     text.split(mark).skip(1).map(|rest| rest.chars().take_while(|c| *c != '"').collect()).collect()
+}
+
+/// The value below which the share `part` of the times lies, in milliseconds.
+fn percentile(times: &mut [Duration], part: f64) -> f64 {
+    times.sort_unstable();
+    let index = ((times.len() as f64 * part).ceil() as usize).clamp(1, times.len()) - 1;
+    times[index].as_secs_f64() * 1_000.0
 }

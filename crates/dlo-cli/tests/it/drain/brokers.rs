@@ -6,7 +6,8 @@ use async_trait::async_trait;
 use dlo_brokers::BrokerConfig;
 use dlo_core::broker::{Broker, TopologySpec};
 use dlo_testkit::clock::TokioClock;
-use dlo_testkit::harness::{kafka::Kafka, nats, redis};
+use dlo_testkit::harness::{activemq::ActiveMq, artemis::Artemis, kafka::Kafka, nats, rabbitmq, redis};
+use tokio::sync::Mutex;
 
 use super::{Far, Strike, endure, rounds};
 
@@ -68,6 +69,59 @@ far!(
     |it| format!("kind = \"kafka\"\nbootstrap = \"{}\"", it.bootstrap),
     stop it.stop(), start it.start().await
 );
+far!(
+    FarArtemis(Artemis), ("orders", "orders.dlq"),
+    |it| format!("kind = \"amqp1\"\nurl = \"{}\"", it.url()),
+    stop it.kill(), start it.start().await
+);
+far!(
+    FarActiveMq(ActiveMq), ("orders", "DLQ.orders"),
+    |it| format!("kind = \"stomp\"\nurl = \"{}\"", it.url()),
+    stop it.kill(), start it.start().await
+);
+
+/// RabbitMQ's second server is shared with whoever may stop it, one at a time.
+pub(super) struct FarRabbitmq {
+    url: String,
+    server: Mutex<rabbitmq::Own>,
+}
+
+#[async_trait]
+impl Far for FarRabbitmq {
+    fn section(&self) -> String {
+        format!("kind = \"rabbitmq\"\nurl = \"{}\"", self.url)
+    }
+
+    fn queues(&self) -> (String, String) {
+        ("orders".to_owned(), "orders.dlq".to_owned())
+    }
+
+    async fn stop(&self) {
+        self.server.lock().await.stop().await;
+    }
+
+    async fn start(&self) {
+        self.server.lock().await.start().await;
+    }
+}
+
+async fn rabbitmq() -> FarRabbitmq {
+    let server = rabbitmq::Rabbitmq::own().await;
+    let far = furnished(FarRabbitmq { url: server.url(), server: Mutex::new(server) }).await;
+    // What a test before this one left.
+    let mut left = broker(&far.section()).await.drain("orders.dlq").await.unwrap();
+    loop {
+        let found = left.receive(1_000, std::time::Duration::from_millis(500)).await.unwrap();
+        if found.is_empty() {
+            break;
+        }
+        let done = found.into_iter().map(|one| one.settle(dlo_core::broker::Settlement::Done)).collect();
+        left.settler().settle(done).await.unwrap();
+    }
+    left.close().await.unwrap();
+    far
+}
+
 /// One pair of tests per broker.
 macro_rules! endures {
     ($kind:ident, $far:expr) => {
@@ -94,3 +148,6 @@ pub(super) async fn far_redis() -> FarRedis {
 endures!(of_redis, far_redis().await);
 endures!(of_nats, furnished(FarNats(nats::Nats::own(nats::Release::Newest, "").await)).await);
 endures!(of_kafka, furnished(FarKafka(Kafka::own().await)).await);
+endures!(of_rabbitmq, rabbitmq().await);
+endures!(of_amqp1, furnished(FarArtemis(Artemis::own().await)).await);
+endures!(of_stomp, furnished(FarActiveMq(ActiveMq::own().await)).await);

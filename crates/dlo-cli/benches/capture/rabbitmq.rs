@@ -1,0 +1,94 @@
+//! W1: a RabbitMQ dead-letter queue into the store, beside the loop that stores nothing and the script that commits
+//! every row.
+
+use std::time::{Duration, Instant};
+
+use dlo_testkit::harness::rabbitmq::Rabbitmq;
+use futures::StreamExt;
+use lapin::options::{BasicAckOptions, BasicConsumeOptions, BasicQosOptions, QueueDeclareOptions};
+use lapin::types::FieldTable;
+use lapin::{Connection, ConnectionProperties};
+
+use crate::rounds::{self, Runner};
+use crate::{Asked, message, office, python};
+
+const QUEUE: &str = "orders.dlq";
+/// The script that commits each row is given a small share: it would take all day.
+const NAIVE: u64 = 2_000;
+
+pub(crate) async fn run(asked: Asked<'_>) {
+    println!("W1 capture from RabbitMQ, {} letters, {} rounds", asked.letters, asked.rounds);
+    let server = Rabbitmq::own().await;
+    let url = server.url();
+    declare(&url).await;
+    let broker = crate::office::broker(&format!("kind = \"rabbitmq\"\nurl = \"{url}\"")).await;
+    let mut ours = Runner::new("dlo, RabbitMQ to SQLite");
+    let mut bare = Runner::new("bare loop, stores nothing");
+    let mut batch = Runner::new("Python, a commit a batch");
+    let mut naive = Runner::new("Python, a commit a letter");
+    let source = format!(
+        "[brokers.shop]\nkind = \"rabbitmq\"\nurl = \"{url}\"\n[[sources]]\nname = \"orders\"\nbroker = \"shop\"\nqueue = \"orders\"\ndlq = \"{QUEUE}\"\n"
+    );
+    for round in 0..=asked.rounds {
+        // The first round warms everything up and does not count.
+        let counts = round > 0;
+        message::fill(&broker, QUEUE, asked.letters).await;
+        let drained = tokio::task::block_in_place(|| office::drain(asked.scratch, &source, asked.letters));
+        message::fill(&broker, QUEUE, asked.letters).await;
+        let spent = throw_away(&url, asked.letters).await;
+        let script = |manner: &str, count: u64| {
+            let database = asked.scratch.join(format!("rabbitmq-{manner}-{round}.db"));
+            let database = database.to_string_lossy().into_owned();
+            tokio::task::block_in_place(|| {
+                python::drain("rabbitmq.py", &[&url, QUEUE, &database, manner], count)
+            })
+        };
+        message::fill(&broker, QUEUE, asked.letters).await;
+        let batched = script("batch", asked.letters);
+        message::fill(&broker, QUEUE, NAIVE).await;
+        let one_by_one = script("naive", NAIVE);
+        if counts {
+            ours.took(asked.letters, drained.spent);
+            ours.weighed(drained.peak_mb);
+            bare.took(asked.letters, spent);
+            batch.took(asked.letters, batched);
+            naive.took(NAIVE, one_by_one);
+        }
+    }
+    rounds::show(&[&ours, &bare, &batch, &naive]);
+    ours.against(&bare, 0.85);
+    ours.against(&batch, 1.1);
+    ours.against(&naive, 100.0);
+    ours.within(128.0);
+}
+
+async fn declare(url: &str) {
+    let connection = Connection::connect(url, ConnectionProperties::default()).await.expect("connect");
+    let channel = connection.create_channel().await.expect("a channel");
+    let durable = QueueDeclareOptions { durable: true, ..QueueDeclareOptions::default() };
+    for queue in ["orders", QUEUE] {
+        channel.queue_declare(queue.into(), durable, FieldTable::default()).await.expect("declare");
+    }
+}
+
+/// The limit: consumes, reads the headers, acknowledges a thousand at once, keeps nothing.
+async fn throw_away(url: &str, count: u64) -> Duration {
+    let connection = Connection::connect(url, ConnectionProperties::default()).await.expect("connect");
+    let channel = connection.create_channel().await.expect("a channel");
+    channel.basic_qos(4_000, BasicQosOptions::default()).await.expect("prefetch");
+    let began = Instant::now();
+    let mut consumer = channel
+        .basic_consume(QUEUE.into(), "bare".into(), BasicConsumeOptions::default(), FieldTable::default())
+        .await
+        .expect("consume");
+    for got in 1..=count {
+        let delivery = consumer.next().await.expect("a delivery").expect("the broker is up");
+        std::hint::black_box((&delivery.data, delivery.properties.headers()));
+        if got % 1_000 == 0 || got == count {
+            channel.basic_ack(delivery.delivery_tag, BasicAckOptions { multiple: true }).await.expect("ack");
+        }
+    }
+    let spent = began.elapsed();
+    channel.close(200, "done".into()).await.expect("close");
+    spent
+}

@@ -1,0 +1,100 @@
+//! W2: a Redis stream into the store, beside a batched Python script and the loop that stores nothing.
+
+use std::time::{Duration, Instant};
+
+use dlo_testkit::harness::redis::Redis;
+use redis::streams::StreamReadReply;
+
+use crate::rounds::{self, Runner};
+use crate::{Asked, message, office, python};
+
+const STREAM: &str = "orders:dlq";
+
+pub(crate) async fn run(asked: Asked<'_>) {
+    println!("W2 capture from Redis Streams, {} letters, {} rounds", asked.letters, asked.rounds);
+    let server = Redis::own().await;
+    let url = server.url();
+    let broker = office::broker(&format!("kind = \"redis\"\nurl = \"{url}\"")).await;
+    let mut ours = Runner::new("dlo, Redis to SQLite");
+    let mut bare = Runner::new("bare loop, stores nothing");
+    let mut batch = Runner::new("Python, a commit a batch");
+    let source = format!(
+        "[brokers.shop]\nkind = \"redis\"\nurl = \"{url}\"\n[[sources]]\nname = \"orders\"\nbroker = \"shop\"\nqueue = \"orders\"\ndlq = \"{STREAM}\"\n"
+    );
+    for round in 0..=asked.rounds {
+        let counts = round > 0;
+        refill(&url, &broker, asked.letters).await;
+        let drained = tokio::task::block_in_place(|| office::drain(asked.scratch, &source, asked.letters));
+        refill(&url, &broker, asked.letters).await;
+        let thrown = throw_away(&url, asked.letters).await;
+        refill(&url, &broker, asked.letters).await;
+        let database = asked.scratch.join(format!("redis-{round}.db")).to_string_lossy().into_owned();
+        let batched = tokio::task::block_in_place(|| {
+            python::drain("redis_stream.py", &[&url, STREAM, &database], asked.letters)
+        });
+        if counts {
+            ours.took(asked.letters, drained.spent);
+            ours.weighed(drained.peak_mb);
+            bare.took(asked.letters, thrown);
+            batch.took(asked.letters, batched);
+        }
+    }
+    rounds::show(&[&ours, &bare, &batch]);
+    ours.against(&batch, 2.0);
+    ours.against(&bare, 0.5);
+    ours.within(128.0);
+}
+
+/// Empties the server and fills the stream anew.
+async fn refill(url: &str, broker: &std::sync::Arc<dyn dlo_core::broker::Broker>, count: u64) {
+    let mut connection = connect(url).await;
+    let _: () = redis::cmd("FLUSHALL").query_async(&mut connection).await.expect("empty the server");
+    for stream in ["orders", STREAM] {
+        let mut create = redis::cmd("XGROUP");
+        create.arg("CREATE").arg(stream).arg("bench").arg("$").arg("MKSTREAM");
+        let _: () = create.query_async(&mut connection).await.expect("make the stream");
+        let _: i64 = redis::cmd("XGROUP")
+            .arg("DESTROY")
+            .arg(stream)
+            .arg("bench")
+            .query_async(&mut connection)
+            .await
+            .expect("leave it alone");
+    }
+    message::fill(broker, STREAM, count).await;
+}
+
+async fn connect(url: &str) -> redis::aio::MultiplexedConnection {
+    let client = redis::Client::open(url).expect("an address");
+    client.get_multiplexed_async_connection().await.expect("connect")
+}
+
+/// The limit: reads, acknowledges, deletes, keeps nothing.
+async fn throw_away(url: &str, count: u64) -> Duration {
+    let mut connection = connect(url).await;
+    let mut create = redis::cmd("XGROUP");
+    let _: () = create
+        .arg("CREATE")
+        .arg(STREAM)
+        .arg("bare")
+        .arg("0")
+        .query_async(&mut connection)
+        .await
+        .expect("join");
+    let began = Instant::now();
+    let mut got = 0;
+    while got < count {
+        let mut read = redis::cmd("XREADGROUP");
+        read.arg("GROUP").arg("bare").arg("one").arg("COUNT").arg(1_000).arg("BLOCK").arg(5_000);
+        let reply: StreamReadReply =
+            read.arg("STREAMS").arg(STREAM).arg(">").query_async(&mut connection).await.expect("read");
+        let ids: Vec<&String> = reply.keys.iter().flat_map(|key| &key.ids).map(|entry| &entry.id).collect();
+        assert!(!ids.is_empty(), "the stream ended at {got}");
+        got += ids.len() as u64;
+        let mut pipe = redis::pipe();
+        pipe.cmd("XACK").arg(STREAM).arg("bare").arg(&ids).ignore();
+        pipe.cmd("XDEL").arg(STREAM).arg(&ids).ignore();
+        let _: () = pipe.query_async(&mut connection).await.expect("acknowledge");
+    }
+    began.elapsed()
+}

@@ -83,8 +83,7 @@ async fn a_drill_sends_poison_finds_its_letter_and_cleans_up() {
     let lost = drill(&["--yes", "--via", "queue", "--wait", "1s"]);
     assert_eq!(lost.code, 1, "{lost:?}");
     assert!(lost.err.contains("no letter came"), "{lost:?}");
-    let unknown = Said::new(
-        &office.command(&["drill", "ordres", "--yes"]).current_dir(dir.path()).output().unwrap(),
-    );
+    let unknown =
+        Said::new(&office.command(&["drill", "ordres", "--yes"]).current_dir(dir.path()).output().unwrap());
     assert_eq!(unknown.code, 3, "{unknown:?}");
 }

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use dlo_brokers::BrokerConfig;
 use dlo_core::broker::{Broker, TopologySpec};
 use dlo_testkit::clock::TokioClock;
-use dlo_testkit::harness::{activemq::ActiveMq, artemis::Artemis, kafka::Kafka, nats, rabbitmq, redis};
+use dlo_testkit::harness::{activemq::ActiveMq, artemis::Artemis, kafka::Kafka, nats, rabbitmq, redis, sqs};
 use tokio::sync::Mutex;
 
 use super::{Far, Strike, endure, rounds};
@@ -68,6 +68,14 @@ far!(
     FarKafka(Kafka), ("orders", "orders.dlq"),
     |it| format!("kind = \"kafka\"\nbootstrap = \"{}\"", it.bootstrap),
     stop it.stop(), start it.start().await
+);
+far!(
+    FarSqs(sqs::OwnSqs), ("orders", "orders-dlq"),
+    |it| format!(
+        "kind = \"sqs\"\nregion = \"elasticmq\"\nendpoint = \"{}\"\naccess_key_id = \"x\"\nsecret_access_key = \"x\"\nvisibility = \"5s\"",
+        it.endpoint
+    ),
+    stop it.stop().await, start it.start().await
 );
 far!(
     FarArtemis(Artemis), ("orders", "orders.dlq"),
@@ -149,5 +157,6 @@ endures!(of_redis, far_redis().await);
 endures!(of_nats, furnished(FarNats(nats::Nats::own(nats::Release::Newest, "").await)).await);
 endures!(of_kafka, furnished(FarKafka(Kafka::own().await)).await);
 endures!(of_rabbitmq, rabbitmq().await);
+endures!(of_sqs, furnished(FarSqs(sqs::OwnSqs::elasticmq().await)).await);
 endures!(of_amqp1, furnished(FarArtemis(Artemis::own().await)).await);
 endures!(of_stomp, furnished(FarActiveMq(ActiveMq::own().await)).await);

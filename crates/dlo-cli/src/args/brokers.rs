@@ -86,9 +86,9 @@ pub(crate) struct ApplyArgs {
 /// Where the poison goes in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Via {
-    /// Into the dead-letter queue, as a consumer would park it: proves capture
+    // Into the dead-letter queue, as a consumer would park it: proves capture.
     Dlq,
-    /// Into the work queue: proves that its consumer parks what it cannot handle, too
+    // Into the work queue: proves that its consumer parks what it cannot handle, too.
     Queue,
 }
 
@@ -109,7 +109,7 @@ pub(crate) struct DrillArgs {
     #[arg(value_name = "SOURCE")]
     pub(crate) source: String,
 
-    /// Where the poison goes in
+    /// Where the poison goes in: parked in the dlq by the drill itself, or in the queue of the real consumer
     #[arg(long, value_enum, default_value = "dlq")]
     pub(crate) via: Via,
 

@@ -13,7 +13,6 @@ use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use tempfile::TempDir;
 use tokio::sync::OnceCell;
 
 use super::proxy::Proxy;
@@ -45,11 +44,11 @@ pub struct Kafka {
 #[derive(Debug)]
 struct Node {
     directory: PathBuf,
-    /// Removed with the node; of the shared one it goes with the process.
-    _scratch: Option<TempDir>,
     port: u16,
     proxy: Proxy,
     server: Mutex<Option<Supervised>>,
+    /// Removes the directory behind the server, even if the tests are killed: it outlives single starts and stops.
+    _janitor: Supervised,
 }
 
 /// A certificate and its key in PEM files, and the authority that signed it.
@@ -71,21 +70,21 @@ impl Kafka {
     async fn start_shared() -> Self {
         match std::env::var(VARIABLE) {
             Ok(bootstrap) => Self { sasl: bootstrap.clone(), bootstrap, tls: None, node: None },
-            Err(_) => Self::start_with(None, true).await,
+            Err(_) => Self::own().await,
         }
     }
 
     /// A cluster that nobody else uses.
     pub async fn own() -> Self {
-        Self::start_with(None, false).await
+        Self::start_with(None).await
     }
 
     /// As [`Kafka::own`], with a door that speaks TLS.
     pub async fn with_tls(certificates: &Certificates) -> Self {
-        Self::start_with(Some(certificates), false).await
+        Self::start_with(Some(certificates)).await
     }
 
-    async fn start_with(certificates: Option<&Certificates>, shared: bool) -> Self {
+    async fn start_with(certificates: Option<&Certificates>) -> Self {
         let scratch = scratch("kafka");
         let directory = scratch.path().to_owned();
         let (port, internal, controller, sasl) = (free_port(), free_port(), free_port(), free_port());
@@ -101,9 +100,10 @@ impl Kafka {
         format(&directory);
         let here = |port: u16| format!("127.0.0.1:{port}");
         let bootstrap = proxy.address.to_string();
-        let (kept, given) = if shared { (None, Some(scratch)) } else { (Some(scratch), None) };
-        let node = Node { directory, _scratch: kept, port, proxy, server: Mutex::new(None) };
-        node.start(given).await;
+        let waiting = ["sleep", "infinity"].map(ToOwned::to_owned);
+        let janitor = Supervised::start(&waiting, "TERM", scratch, "/dev/null".into());
+        let node = Node { directory, port, proxy, server: Mutex::new(None), _janitor: janitor };
+        node.start().await;
         Self { bootstrap, sasl: here(sasl), tls: tls.map(here), node: Some(node) }
     }
 
@@ -121,7 +121,7 @@ impl Kafka {
 
     /// Starts it again on the same port with the same data.
     pub async fn start(&self) {
-        self.node().start(None).await;
+        self.node().start().await;
     }
 
     /// Cuts every connection of clients that is open now.
@@ -131,16 +131,12 @@ impl Kafka {
 }
 
 impl Node {
-    /// `removing`: the directory that goes with the server.
-    async fn start(&self, removing: Option<TempDir>) {
+    async fn start(&self) {
         let log = self.directory.join("log");
         let settings = self.directory.join("server.properties").display().to_string();
         let mut command = java();
         command.extend(["kafka.Kafka".to_owned(), settings]);
-        let server = match removing {
-            Some(directory) => Supervised::start(&command, "KILL", directory, log.clone()),
-            None => Supervised::keeping(&command, "KILL", log.clone()),
-        };
+        let server = Supervised::keeping(&command, "KILL", log.clone());
         *self.server.lock().unwrap_or_else(PoisonError::into_inner) = Some(server);
         let port = self.port;
         let deadline = Instant::now() + PATIENCE;

@@ -3,7 +3,7 @@
 //! From Debian's `activemq`, with the scheduler and the statistics plugin (`libxstream-java`, `libjettison-java`) switched
 //! on. Dead letters of a queue go to `<queue>.dlq`. The only user is `office`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -24,9 +24,18 @@ const PATIENCE: Duration = Duration::from_secs(90);
 #[derive(Debug)]
 pub struct ActiveMq {
     port: u16,
-    directory: TempDir,
+    directory: PathBuf,
+    scratch: Mutex<Scratch>,
     proxy: Proxy,
     server: Mutex<Option<Supervised>>,
+}
+
+/// Who removes the directory: a shared server is never dropped, so there its supervisor does.
+#[derive(Debug)]
+enum Scratch {
+    Ours { _directory: TempDir },
+    ForTheSupervisor(TempDir),
+    Given,
 }
 
 static SHARED: OnceCell<ActiveMq> = OnceCell::const_new();
@@ -34,17 +43,23 @@ static SHARED: OnceCell<ActiveMq> = OnceCell::const_new();
 impl ActiveMq {
     /// The server of this process, started when first asked for.
     pub async fn shared() -> &'static Self {
-        SHARED.get_or_init(Self::own).await
+        SHARED.get_or_init(|| Self::begin(Scratch::ForTheSupervisor)).await
     }
 
     /// A server that nobody else uses.
     pub async fn own() -> Self {
+        Self::begin(|directory| Scratch::Ours { _directory: directory }).await
+    }
+
+    async fn begin(scratch_of: impl FnOnce(TempDir) -> Scratch) -> Self {
         assert!(Path::new(HOME).join("bin/activemq.jar").exists(), "{MISSING}");
         let directory = scratch("activemq");
         let port = free_port();
         lay_out(directory.path(), port);
         let proxy = Proxy::before(([127, 0, 0, 1], port).into()).await;
-        let activemq = Self { port, directory, proxy, server: Mutex::new(None) };
+        let path = directory.path().to_owned();
+        let scratch = Mutex::new(scratch_of(directory));
+        let activemq = Self { port, directory: path, scratch, proxy, server: Mutex::new(None) };
         activemq.start().await;
         activemq
     }
@@ -71,7 +86,7 @@ impl ActiveMq {
 
     /// Starts it, on the same port with the same data, and waits until it lets us in.
     pub async fn start(&self) {
-        let at = self.directory.path().display();
+        let at = self.directory.display();
         let command = [
             "java".to_owned(),
             "-Xmx256m".to_owned(),
@@ -87,8 +102,19 @@ impl ActiveMq {
             "start".to_owned(),
             format!("xbean:file:{at}/conf/activemq.xml"),
         ];
-        let log = self.directory.path().join("log");
-        let server = Supervised::keeping(&command, "KILL", log.clone());
+        let log = self.directory.join("log");
+        let server = {
+            let mut scratch = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
+            match std::mem::replace(&mut *scratch, Scratch::Given) {
+                Scratch::ForTheSupervisor(directory) => {
+                    Supervised::start(&command, "KILL", directory, log.clone())
+                }
+                kept @ (Scratch::Ours { .. } | Scratch::Given) => {
+                    *scratch = kept;
+                    Supervised::keeping(&command, "KILL", log.clone())
+                }
+            }
+        };
         *self.server.lock().unwrap_or_else(PoisonError::into_inner) = Some(server);
         let began = Instant::now();
         while let Err(why) = greet(self.port).await {

@@ -26,9 +26,18 @@ pub const VERSION: &str = "2.44.0";
 pub struct Artemis {
     port: u16,
     tls_port: u16,
-    directory: TempDir,
+    directory: PathBuf,
+    scratch: Mutex<Scratch>,
     proxy: Proxy,
     server: Mutex<Option<Supervised>>,
+}
+
+/// Who removes the directory: a shared server is never dropped, so there its supervisor does.
+#[derive(Debug)]
+enum Scratch {
+    Ours { _directory: TempDir },
+    ForTheSupervisor(TempDir),
+    Given,
 }
 
 static SHARED: OnceCell<Artemis> = OnceCell::const_new();
@@ -36,18 +45,24 @@ static SHARED: OnceCell<Artemis> = OnceCell::const_new();
 impl Artemis {
     /// The server of this process, started when first asked for.
     pub async fn shared() -> &'static Self {
-        SHARED.get_or_init(Self::own).await
+        SHARED.get_or_init(|| Self::begin(Scratch::ForTheSupervisor)).await
     }
 
     /// A server that nobody else uses.
     pub async fn own() -> Self {
+        Self::begin(|directory| Scratch::Ours { _directory: directory }).await
+    }
+
+    async fn begin(scratch_of: impl FnOnce(TempDir) -> Scratch) -> Self {
         let directory = scratch("artemis");
         let (port, tls_port) = (free_port(), free_port());
         certificate(directory.path());
         let settings = configuration(directory.path(), port, tls_port);
         std::fs::write(directory.path().join("broker.xml"), settings).expect("writing broker.xml");
         let proxy = Proxy::before(([127, 0, 0, 1], port).into()).await;
-        let artemis = Self { port, tls_port, directory, proxy, server: Mutex::new(None) };
+        let path = directory.path().to_owned();
+        let scratch = Mutex::new(scratch_of(directory));
+        let artemis = Self { port, tls_port, directory: path, scratch, proxy, server: Mutex::new(None) };
         artemis.start().await;
         artemis
     }
@@ -68,7 +83,7 @@ impl Artemis {
 
     /// The authority that signed the certificate of [`Artemis::tls_url`], PEM.
     pub fn authority(&self) -> PathBuf {
-        self.directory.path().join("ca.pem")
+        self.directory.join("ca.pem")
     }
 
     pub fn cut(&self) {
@@ -85,7 +100,7 @@ impl Artemis {
     pub async fn start(&self) {
         let home = installed::folder("artemis");
         let classes = format!("{}/lib/*:{}/classes", home.display(), home.display());
-        let settings = self.directory.path().join("broker.xml");
+        let settings = self.directory.join("broker.xml");
         let command = [
             "java",
             "-Xmx256m",
@@ -97,8 +112,19 @@ impl Artemis {
             "Server",
             &settings.display().to_string(),
         ];
-        let log = self.directory.path().join("log");
-        let server = Supervised::keeping(&command.map(str::to_owned), "KILL", log.clone());
+        let log = self.directory.join("log");
+        let server = {
+            let mut scratch = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
+            match std::mem::replace(&mut *scratch, Scratch::Given) {
+                Scratch::ForTheSupervisor(directory) => {
+                    Supervised::start(&command.map(str::to_owned), "KILL", directory, log.clone())
+                }
+                kept @ (Scratch::Ours { .. } | Scratch::Given) => {
+                    *scratch = kept;
+                    Supervised::keeping(&command.map(str::to_owned), "KILL", log.clone())
+                }
+            }
+        };
         *self.server.lock().unwrap_or_else(PoisonError::into_inner) = Some(server);
         let began = Instant::now();
         while let Err(why) = greet(self.port).await {

@@ -168,7 +168,9 @@ pub trait Settler: Send + Sync + std::fmt::Debug {
     /// Tells the broker, and returns when it has confirmed or cannot confirm any further.
     ///
     /// After `Ok`, what was `Done` is not delivered again to this group. After an error nothing is known of any of
-    /// them: each may be delivered again. Settling a delivery that the broker has taken back is no error.
+    /// them: each may be delivered again. So a delivery that was `Done` and that the broker had taken back with a lost
+    /// connection is [`BrokerError::Unavailable`]: whoever kept it must know that it comes again. After its source was
+    /// closed a settlement tells nothing, and is no error.
     async fn settle(&self, settled: Vec<Settled>) -> Result<(), BrokerError>;
 }
 

@@ -39,6 +39,8 @@ pub(super) struct Seat {
 pub(super) struct Hand {
     generation: u16,
     line: Option<Line>,
+    /// The source was closed: what was in hand was handed back on purpose.
+    left: bool,
     /// Arrived and not handed out; not more than the prefetch.
     arrived: VecDeque<lapin::message::Delivery>,
     pub(super) ledger: Ledger<Held>,
@@ -98,11 +100,15 @@ impl Seat {
         self.hand().line.is_some()
     }
 
+    pub(super) fn has_left(&self) -> bool {
+        self.hand().left
+    }
+
     /// Leaves. The channel is returned so that it can be closed in good order; dropping it closes it as well.
     pub(super) fn leave(&self) -> Option<Channel> {
         let mut hand = self.hand();
         let generation = hand.generation.wrapping_add(1);
-        let left = std::mem::replace(&mut *hand, Hand { generation, ..Hand::default() });
+        let left = std::mem::replace(&mut *hand, Hand { generation, left: true, ..Hand::default() });
         left.line.map(|line| line.channel)
     }
 

@@ -42,19 +42,30 @@ struct Answers {
     requeue: Vec<u64>,
     refuse: Vec<u64>,
     later: Vec<(u64, &'static Tier, Held)>,
+    /// Came on a channel that is gone: the server has taken them back and delivers them again.
+    gone: usize,
 }
 
 async fn settle(seat: &Seat, settled: Vec<Settled>) -> Result<(), BrokerError> {
-    // What came on a channel that is gone was taken back by the server, which is no error.
-    let Some((generation, channel)) = seat.line() else { return Ok(()) };
+    if settled.is_empty() || seat.has_left() {
+        return Ok(());
+    }
+    let Some((generation, channel)) = seat.line() else { return Err(taken_back()) };
     let mut answers = take(seat, generation, settled);
+    let gone = answers.gone;
     let put_off = put_off(seat, &mut answers).await;
     let told = tell(seat, generation, &channel, answers).await;
     if let Err(why) = &told {
         // What was half told is nobody's to tell again: the server takes it all back with the channel.
         seat.give_up(generation, why);
     }
-    told.and(put_off)
+    told.and(put_off)?;
+    if gone > 0 { Err(taken_back()) } else { Ok(()) }
+}
+
+/// Whoever stored these must know that they come again: nothing else tells them from new ones.
+fn taken_back() -> BrokerError {
+    BrokerError::Unavailable("the channel by which these came is gone; they are delivered again".into())
 }
 
 /// Takes what is ours to answer out of the ledger.
@@ -62,11 +73,13 @@ fn take(seat: &Seat, generation: u16, settled: Vec<Settled>) -> Answers {
     let mut answers = Answers::default();
     let mut hand = seat.hand();
     if !hand.is_of(generation) {
+        answers.gone = settled.len();
         return answers;
     }
     for one in settled {
         let tag = Tag::of(&one.tag);
         if tag.generation != generation {
+            answers.gone += 1;
             continue;
         }
         let Some(held) = hand.ledger.answer(tag.number) else { continue };
@@ -118,7 +131,7 @@ async fn put_off(seat: &Seat, answers: &mut Answers) -> Result<(), BrokerError> 
 }
 
 async fn tell(seat: &Seat, generation: u16, channel: &Channel, answers: Answers) -> Result<(), BrokerError> {
-    let Answers { mut done, requeue, refuse, later: _ } = answers;
+    let Answers { mut done, requeue, refuse, later: _, gone: _ } = answers;
     if done.is_empty() && requeue.is_empty() && refuse.is_empty() {
         return Ok(());
     }

@@ -1,19 +1,17 @@
 //! The composition root: config → store, brokers, server. The only place that sees all of them at once.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use dlo_core::broker::Source as Queue;
+use dlo_core::broker::Broker;
 use dlo_core::time::{Clock, Timestamp};
-use dlo_server::{HttpLimits, Rules, Server, ServerConfig, Token};
+use dlo_server::{CaptureSpec, HttpLimits, Rules, Server, ServerConfig, Token};
 use dlo_store::postgres::PostgresStore;
 use dlo_store::sqlite::SqliteStore;
 use dlo_store::{DynStore, StoreError, StoreLimits};
 
-use crate::config::{Config, Limits, Source, Storage};
+use crate::config::{Config, Limits, Storage};
 use crate::exit::{Exit, Failure, Outcome};
-
-/// The consumer group under which the office reads dead-letter queues.
-const GROUP: &str = "dlo-office";
 
 /// This machine's clock.
 #[derive(Debug, Clone, Copy)]
@@ -62,10 +60,8 @@ pub(crate) async fn server(config: &Config, store: DynStore) -> Outcome<Server> 
     if let Some(redactor) = &config.rules.redactor {
         server = server.redact(redactor.clone());
     }
-    for source in &config.sources {
-        if let Some(queue) = dead_letters(config, source, &clock).await? {
-            server = server.capture(source.name.clone(), queue);
-        }
+    for spec in captures(config, &clock).await? {
+        server = server.capture(spec);
     }
     Ok(server)
 }
@@ -97,17 +93,35 @@ fn server_config(config: &Config) -> Outcome<ServerConfig> {
     })
 }
 
-/// The dead-letter queue of a source, if it has one that is captured.
-pub(crate) async fn dead_letters(
-    config: &Config,
-    source: &Source,
-    clock: &Arc<dyn Clock>,
-) -> Outcome<Option<Box<dyn Queue>>> {
-    let (Some(name), Some(dlq)) = (&source.broker, &source.dlq) else { return Ok(None) };
-    let named = config.brokers.iter().find(|broker| broker.name == *name);
-    let Some(settings) = named.and_then(|broker| broker.settings.as_ref()) else { return Ok(None) };
-    let fail =
-        |cause| Failure::failed(format!("`{dlq}` of source `{}` cannot be captured: {cause}", source.name));
-    let broker = dlo_brokers::connect(settings, Arc::clone(clock)).await.map_err(fail)?;
-    broker.source(dlq, GROUP).await.map(Some).map_err(fail)
+/// What is captured: the sources that have a broker, each broker made once and shared. Reaches for no server; what can
+/// never work is refused.
+async fn captures(config: &Config, clock: &Arc<dyn Clock>) -> Outcome<Vec<CaptureSpec>> {
+    let mut brokers: BTreeMap<&str, Arc<dyn Broker>> = BTreeMap::new();
+    let mut specs = Vec::new();
+    for source in &config.sources {
+        let (Some(name), Some(dlq)) = (&source.broker, &source.dlq) else { continue };
+        let named = config.brokers.iter().find(|broker| broker.name == *name);
+        let Some(settings) = named.and_then(|broker| broker.settings.as_ref()) else { continue };
+        let fail = |cause: String| {
+            Failure::failed(format!("`{dlq}` of source `{}` cannot be captured: {cause}", source.name))
+        };
+        let broker = match brokers.get(name.as_str()) {
+            Some(broker) => Arc::clone(broker),
+            None => {
+                let made = dlo_brokers::connect(settings, Arc::clone(clock)).await;
+                let made = made.map_err(|cause| fail(cause.to_string()))?;
+                brokers.insert(name, Arc::clone(&made));
+                made
+            }
+        };
+        let spec = CaptureSpec {
+            mode: source.mode,
+            mapper: source.mapper.clone(),
+            limits: source.limits,
+            ..CaptureSpec::new(&source.name, broker, &source.queue, dlq)
+        };
+        spec.check().map_err(|cause| fail(cause.to_string()))?;
+        specs.push(spec);
+    }
+    Ok(specs)
 }

@@ -125,6 +125,15 @@ pub(crate) enum Manner {
     Mend,
 }
 
+/// What makes a second admission of the same death known.
+#[derive(Debug, Clone)]
+pub(crate) enum Dedupe {
+    /// The coordinates of its origin; `otherwise`, where it has none.
+    ByOrigin { otherwise: Option<DedupeKey> },
+    /// This key, or none: then it is always a new letter.
+    Exactly(Option<DedupeKey>),
+}
+
 /// The rules by which letters are taken in.
 #[derive(Debug)]
 pub(crate) struct Admission {
@@ -174,12 +183,12 @@ impl Admission {
         terminal.map_or(Reason::ProcessingError, |known| known.reason)
     }
 
-    /// A letter as the store takes it. `otherwise` is its dedupe key where its origin has no coordinates.
+    /// A letter as the store takes it.
     pub(crate) fn admit(
         &self,
         mut draft: Draft,
         manner: Manner,
-        otherwise: Option<DedupeKey>,
+        dedupe: Dedupe,
         now: Timestamp,
     ) -> Result<NewLetter, Refusal> {
         bounds::texts(&mut draft, manner)?;
@@ -196,10 +205,13 @@ impl Admission {
         };
         let fingerprint = Fingerprint::of(parts, &draft.error_message);
         let owner = self.owner_of(parts);
-        let dedupe = draft
-            .origin
-            .dedupe_key(&draft.source, draft.consumer.as_deref(), draft.replay_id.as_deref())
-            .or(otherwise);
+        let dedupe = match dedupe {
+            Dedupe::Exactly(key) => key,
+            Dedupe::ByOrigin { otherwise } => draft
+                .origin
+                .dedupe_key(&draft.source, draft.consumer.as_deref(), draft.replay_id.as_deref())
+                .or(otherwise),
+        };
         let tried = draft.history.records().last().map_or(1, |last| last.number.max(1));
         let verdict = draft.verdict.unwrap_or(VerdictKind::DeadLetter);
         Ok(NewLetter {

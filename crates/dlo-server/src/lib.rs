@@ -30,7 +30,7 @@ mod ui;
 
 pub use admission_log::AdmissionLog;
 pub use api::routes;
-pub use capture::{CaptureState, CaptureStatus};
+pub use capture::{CaptureLimits, CaptureSpec, CaptureState, CaptureStatus, LastError, Mode, NoMirror};
 pub use config::{HttpLimits, ServerConfig, Token};
 pub use server::{Rules, ServeError, Server};
 

@@ -13,6 +13,10 @@
 //! | `dlo_ingest_batches_total`, `dlo_ingest_batch_seconds_total` | | batches written, and the time that took |
 //! | `dlo_capture_running` | `source` | 1 while a dead-letter queue is read, 0 while it waits |
 //! | `dlo_capture_letters_total` | `source`, `result` | deliveries taken from a dead-letter queue since the start |
+//! | `dlo_capture_skipped_total` | `source` | records that the broker removed before they were read: lost to its retention |
+//! | `dlo_capture_partitions_held` | `source` | partitions, or the one queue, that this server reads |
+//! | `dlo_capture_depth`, `dlo_capture_lag` | `source` | messages in the dead-letter queue, and those not read yet, as the broker says |
+//! | `dlo_capture_oldest_age_seconds` | `source` | time since the oldest message that waits there was published |
 //! | `dlo_http_requests_total`, `dlo_http_request_seconds_total` | `method`, `route`, `status` | requests answered |
 //! | `dlo_build_info` | `version` | 1 |
 
@@ -92,7 +96,7 @@ impl Metrics {
             "Time from a batch's reading to its durability.",
         );
         page.sample(&[], self.batch_micros.load(Ordering::Relaxed) as f64 / 1e6);
-        page.captures(captures);
+        page.captures(captures, now);
         page.requests(&self.requests.lock().unwrap_or_else(PoisonError::into_inner));
         page.family("dlo_build_info", "gauge", "The version that runs.");
         page.sample(&[("version", env!("CARGO_PKG_VERSION"))], 1.0);
@@ -164,7 +168,7 @@ impl Page {
         self.sample(&[], stats.unindexed as f64);
     }
 
-    fn captures(&mut self, captures: &[CaptureStatus]) {
+    fn captures(&mut self, captures: &[CaptureStatus], now: Timestamp) {
         self.family("dlo_capture_running", "gauge", "Whether a dead-letter queue is being read.");
         for capture in captures {
             let running = f64::from(u8::from(capture.state == CaptureState::Running));
@@ -175,6 +179,27 @@ impl Page {
             self.sample(&[("source", &capture.source), ("result", "captured")], capture.captured as f64);
             self.sample(&[("source", &capture.source), ("result", "duplicate")], capture.duplicates as f64);
         }
+        let mut each = |name, kind, help, value: &dyn Fn(&CaptureStatus) -> Option<f64>| {
+            self.family(name, kind, help);
+            for capture in captures {
+                if let Some(value) = value(capture) {
+                    self.sample(&[("source", &capture.source)], value);
+                }
+            }
+        };
+        let number = |count: Option<u64>| count.map(|count| count as f64);
+        let lost = "Records that the broker removed before they were read.";
+        each("dlo_capture_skipped_total", "counter", lost, &|capture| number(Some(capture.skipped)));
+        let held = "Partitions, or the one queue, that this server reads.";
+        each("dlo_capture_partitions_held", "gauge", held, &|capture| Some(f64::from(capture.held)));
+        let depth = "Messages in the dead-letter queue, as the broker says.";
+        each("dlo_capture_depth", "gauge", depth, &|capture| number(capture.depth));
+        let lag = "Messages of the dead-letter queue that the office has not read yet.";
+        each("dlo_capture_lag", "gauge", lag, &|capture| number(capture.lag));
+        let oldest = "Time since the oldest message that waits in the dead-letter queue was published.";
+        each("dlo_capture_oldest_age_seconds", "gauge", oldest, &|capture| {
+            capture.oldest.map(|oldest| now.since(oldest).as_secs_f64())
+        });
     }
 
     fn requests(&mut self, requests: &BTreeMap<RequestKind, (u64, Duration)>) {

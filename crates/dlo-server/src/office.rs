@@ -30,6 +30,8 @@ pub(crate) struct Office {
     pub(crate) mask: Mask,
     pub(crate) metrics: Metrics,
     pub(crate) captures: CaptureBoard,
+    /// This process, among those that share a database; another one at every start.
+    pub(crate) holder: String,
     /// One permit for each request that is being served.
     pub(crate) requests: Semaphore,
     /// What bodies may take, over all requests.
@@ -53,6 +55,7 @@ impl Office {
             admission: Admission::new(config.owners.clone()),
             metrics: Metrics::default(),
             captures: CaptureBoard::default(),
+            holder: format!("{}-{:016x}", std::process::id(), rand::random::<u64>()),
             config,
             store,
             clock,

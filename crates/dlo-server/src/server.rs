@@ -3,7 +3,6 @@
 use std::io::Write;
 use std::sync::Arc;
 
-use dlo_core::broker::Source;
 use dlo_core::fingerprint::Parts;
 use dlo_core::group::Group;
 use dlo_core::owners::Owners;
@@ -16,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::admission_log::AdmissionLog;
-use crate::capture::{self, CaptureStatus};
+use crate::capture::{self, CaptureSpec, CaptureStatus};
 use crate::config::ServerConfig;
 use crate::mask::Mask;
 use crate::office::Office;
@@ -52,7 +51,7 @@ pub struct Server {
     clock: Arc<dyn Clock>,
     log: AdmissionLog,
     mask: Mask,
-    captures: Vec<(String, Box<dyn Source>)>,
+    captures: Vec<CaptureSpec>,
     changes: Option<mpsc::Receiver<Rules>>,
 }
 
@@ -91,10 +90,11 @@ impl Server {
         self
     }
 
-    /// Drains a dead-letter queue into the store, as letters of `source`.
+    /// Brings a dead-letter queue into the store. Everything is opened, and opened again, while the office runs: it
+    /// starts also when the broker is away, and says so in its status.
     #[must_use]
-    pub fn capture(mut self, source: impl Into<String>, queue: Box<dyn Source>) -> Self {
-        self.captures.push((source.into(), queue));
+    pub fn capture(mut self, spec: CaptureSpec) -> Self {
+        self.captures.push(spec);
         self
     }
 
@@ -114,8 +114,9 @@ impl Server {
         office.assign_owners().await?;
         let stop = CancellationToken::new();
         let captures = TaskTracker::new();
-        for (source, queue) in self.captures {
-            captures.spawn(capture::run(office.clone(), source, queue, stop.clone()));
+        for spec in self.captures {
+            office.captures.enter(&spec);
+            captures.spawn(capture::run(office.clone(), spec, stop.clone()));
         }
         if let Some(changes) = self.changes {
             captures.spawn(take_up(office.clone(), changes, stop.clone()));
@@ -176,6 +177,6 @@ impl Office {
 
     /// How each capture stands now.
     pub(crate) fn capture_status(&self) -> Vec<CaptureStatus> {
-        self.captures.all()
+        self.captures.all(self.now())
     }
 }

@@ -15,10 +15,14 @@ use super::reader::Section;
 const DEEPEST: usize = 16;
 
 impl Section<'_> {
-    /// The whole section as a `T`; `None` after noting what is wrong.
-    pub(crate) fn decode<T: DeserializeOwned>(&self) -> Option<T> {
+    /// The whole section as a `T`, but for the keys in `besides`, which are read otherwise; `None` after noting what is
+    /// wrong.
+    pub(crate) fn decode<T: DeserializeOwned>(&self, besides: &[&str]) -> Option<T> {
         let table = self.table()?;
-        let value = self.plain_table(table, DEEPEST)?;
+        let mut value = self.plain_table(table, DEEPEST)?;
+        if let Plain::Table(settings) = &mut value {
+            settings.retain(|key, _| !besides.contains(&key));
+        }
         match T::deserialize(value) {
             Ok(decoded) => Some(decoded),
             Err(refusal) => {

@@ -45,7 +45,7 @@ fn each<T: serde::de::DeserializeOwned + Clone>(
 ) -> Vec<T> {
     let mut rules = Vec::new();
     for entry in section.sections(key) {
-        let Some(rule) = entry.decode::<T>() else { continue };
+        let Some(rule) = entry.decode::<T>(&[]) else { continue };
         match compile(rule.clone()) {
             Ok(()) => rules.push(rule),
             Err(bad) => entry.problem(bad.field, bad.problem),
@@ -61,7 +61,7 @@ fn of_source(source: &Source) -> Option<OwnerRule> {
 }
 
 fn redactor(section: &Section<'_>) -> Option<Redactor> {
-    let rules = section.is_there().then(|| section.decode::<RedactRules>()).flatten()?;
+    let rules = section.is_there().then(|| section.decode::<RedactRules>(&[])).flatten()?;
     match Redactor::compile(&rules) {
         Ok(redactor) => Some(redactor),
         Err(bad) => {

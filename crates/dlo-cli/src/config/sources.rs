@@ -1,9 +1,13 @@
 //! `[brokers.*]` and `[[sources]]`: which queues the office cares for.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use dlo_brokers::BrokerConfig;
+use dlo_core::conventions::Mapper;
+use dlo_core::limits;
 use dlo_core::origin::BrokerKind;
+use dlo_server::{CaptureLimits, Mode};
 
 use super::reader::Section;
 
@@ -14,6 +18,37 @@ pub(crate) struct Broker {
     pub(crate) kind: BrokerKind,
     /// `None` after a problem was noted.
     pub(crate) settings: Option<BrokerConfig>,
+    /// How the dead-letter queue of a queue is called, where a source does not say.
+    pub(crate) dlq: Template,
+}
+
+/// A name with `{queue}` in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Template(String);
+
+impl Template {
+    /// Where the queue's own name goes.
+    const QUEUE: &str = "{queue}";
+
+    /// The usual name among the users of a broker, within what the broker allows in names.
+    fn usual(kind: BrokerKind) -> Self {
+        let name = match kind {
+            BrokerKind::Redis => "{queue}:dlq",
+            BrokerKind::Sqs => "{queue}-dlq",
+            BrokerKind::Sql => "{queue}_dlq",
+            BrokerKind::Kafka | BrokerKind::Rabbitmq | BrokerKind::Nats | BrokerKind::Amqp1 => "{queue}.dlq",
+            BrokerKind::Stomp | BrokerKind::Pubsub | BrokerKind::Memory | BrokerKind::Http => "{queue}.dlq",
+        };
+        Self(name.to_string())
+    }
+
+    pub(crate) fn name(&self, queue: &str) -> String {
+        match queue.strip_suffix(".fifo").filter(|_| !self.0.ends_with(".fifo")) {
+            // SQS knows a FIFO queue by this ending, and only one such can be the dead-letter queue of another.
+            Some(base) => format!("{}.fifo", self.0.replace(Self::QUEUE, base)),
+            None => self.0.replace(Self::QUEUE, queue),
+        }
+    }
 }
 
 /// A queue under the office's care.
@@ -24,8 +59,12 @@ pub(crate) struct Source {
     /// `None`: its letters are sent over HTTP.
     pub(crate) broker: Option<String>,
     pub(crate) queue: String,
-    /// Where dead letters are captured from. Only with a broker.
+    /// Where dead letters are captured from; with a broker always set.
     pub(crate) dlq: Option<String>,
+    pub(crate) mode: Mode,
+    /// How home-made headers and envelopes are read.
+    pub(crate) mapper: Mapper,
+    pub(crate) limits: CaptureLimits,
     pub(crate) owner: Option<String>,
     /// Replay needs approval.
     pub(crate) critical: bool,
@@ -55,11 +94,44 @@ pub(super) fn brokers(root: &Section<'_>) -> Vec<Broker> {
                 section.problem("kind", format!("\"{kind}\" {NO_BROKER}"));
                 None
             }
-            _ => section.decode(),
+            _ => section.decode(&["dlq"]),
         };
-        brokers.push(Broker { name, kind, settings });
+        let dlq = template(&section, kind);
+        brokers.push(Broker { name, kind, settings, dlq });
     }
     brokers
+}
+
+fn template(section: &Section<'_>, kind: BrokerKind) -> Template {
+    let Some(text) = section.name("dlq") else { return Template::usual(kind) };
+    if !text.contains(Template::QUEUE) {
+        let what = format!(
+            "names the dead-letter queue of every queue, so it needs `{{queue}}` in it, such as \"{}\"",
+            Template::usual(kind).0
+        );
+        section.problem("dlq", what);
+    }
+    Template(text)
+}
+
+/// `mode` and `limits`: how a dead-letter queue is captured.
+fn capture(section: &Section<'_>) -> (Mode, CaptureLimits) {
+    let mode = match section.text("mode").as_deref() {
+        None | Some("drain") => Mode::Drain,
+        Some("mirror") => Mode::Mirror,
+        Some(other) => {
+            section.problem("mode", format!("expected \"drain\" or \"mirror\", found \"{other}\""));
+            Mode::Drain
+        }
+    };
+    let given = section.section("limits");
+    let rate =
+        given.number("rate", 1..=1_000_000).and_then(|rate| NonZeroU32::new(u32::try_from(rate).ok()?));
+    let waiting =
+        given.size("waiting", 64 * 1024..=1024 * 1024 * 1024).and_then(|size| usize::try_from(size).ok());
+    given.check();
+    let usual = CaptureLimits::default();
+    (mode, CaptureLimits { rate, waiting: waiting.unwrap_or(usual.waiting) })
 }
 
 pub(super) fn sources(root: &Section<'_>, brokers: &[Broker]) -> Vec<Source> {
@@ -83,6 +155,9 @@ fn source(section: &Section<'_>, brokers: &[Broker]) -> Option<Source> {
     let owner = section.name("owner");
     let critical = section.flag("critical").unwrap_or(false);
     let retention = section.duration("retention", Duration::from_secs(3_600)..=LONGEST);
+    let (mode, allowed) = capture(section);
+    let mapper = section.section("mapper");
+    let mapper = mapper.is_there().then(|| mapper.decode(&[])).flatten().unwrap_or_default();
     section.check();
     if name.is_none() && !section.keys().iter().any(|key| key == "name") {
         section.problem("name", "is missing; give the source the name that people call it by");
@@ -100,10 +175,23 @@ fn source(section: &Section<'_>, brokers: &[Broker]) -> Option<Source> {
         };
         section.problem("broker", what);
     }
-    if dlq.is_some() && broker.is_none() {
-        section.problem("dlq", "needs a `broker` to capture it from; letters sent over HTTP need no dlq");
+    if broker.is_none() {
+        for key in ["dlq", "mode", "mapper", "limits"]
+            .into_iter()
+            .filter(|key| section.keys().iter().any(|there| there == key))
+        {
+            let what = format!("needs a `broker` to capture from; letters sent over HTTP need no {key}");
+            section.problem(key, what);
+        }
     }
     let name = name?;
     let queue = queue.unwrap_or_else(|| name.clone());
-    Some(Source { name, broker, queue, dlq, owner, critical, retention, line: section.line() })
+    let known = broker.as_ref().and_then(|named| brokers.iter().find(|known| known.name == *named));
+    let dlq = dlq.or_else(|| known.map(|broker| broker.dlq.name(&queue)));
+    if dlq.as_ref().is_some_and(|dlq| dlq.chars().count() > limits::NAME) {
+        section
+            .problem("queue", format!("makes a dead-letter queue of more than {} characters", limits::NAME));
+    }
+    let line = section.line();
+    Some(Source { name, broker, queue, dlq, mode, mapper, limits: allowed, owner, critical, retention, line })
 }

@@ -161,8 +161,8 @@ const TYPOS: &[(&str, &str)] = &[
         "dlo.toml, line 5: `sources[1].broker` \"shpo\" is not under [brokers]; did you mean \"shop\"?",
     ),
     (
-        "[brokers.shop]\nkind = \"kafka\"\nbootstrap = \"localhost:9092\"",
-        "dlo.toml, line 2: `brokers.shop.kind` \"kafka\" is not in this build yet, only memory is; until then send letters to POST /api/v1/letters",
+        "[brokers.shop]\nkind = \"kafka\"\nbootstap = \"localhost:9092\"",
+        "dlo.toml, line 3: `brokers.shop.bootstap` is not a setting; did you mean `bootstrap`?",
     ),
     (
         "[brokers.shop]\nkind = \"pigeon\"",
@@ -244,4 +244,75 @@ proptest::proptest! {
     ) {
         let _ = parse(&format!("{key} = {value}"));
     }
+}
+
+#[test]
+fn a_dead_letter_queue_is_named_by_the_template_of_its_broker() {
+    let config = parse(
+        r#"
+[brokers.plain]
+kind = "memory"
+
+[brokers.hidden]
+kind = "memory"
+dlq = "office.{queue}.dead"
+
+[[sources]]
+name = "orders"
+broker = "plain"
+
+[[sources]]
+name = "mail"
+queue = "mail.out"
+broker = "hidden"
+
+[[sources]]
+name = "own"
+broker = "hidden"
+dlq = "elsewhere"
+"#,
+    )
+    .unwrap();
+    let names: Vec<_> = config.sources.iter().map(|source| source.dlq.as_deref().unwrap()).collect();
+    assert_eq!(names, ["orders.dlq", "office.mail.out.dead", "elsewhere"]);
+    let wrong = parse("[brokers.shop]\nkind = \"memory\"\ndlq = \"graveyard\"").unwrap_err();
+    assert!(wrong.contains("line 3") && wrong.contains("needs `{queue}` in it"), "{wrong}");
+}
+
+#[test]
+fn how_a_source_is_captured_is_read() {
+    let config = parse(
+        r#"
+[brokers.shop]
+kind = "memory"
+
+[[sources]]
+name = "orders"
+broker = "shop"
+mode = "mirror"
+mapper = { headers = { error_message = "x-why" } }
+limits = { rate = 500, waiting = "4MiB" }
+"#,
+    )
+    .unwrap();
+    let orders = &config.sources[0];
+    assert_eq!(orders.mode, dlo_server::Mode::Mirror);
+    assert_ne!(orders.mapper, dlo_core::conventions::Mapper::default());
+    assert_eq!((orders.limits.rate.map(u32::from), orders.limits.waiting), (Some(500), 4 * 1024 * 1024));
+}
+
+#[test]
+fn what_is_wrong_with_a_capture_is_said_with_its_line() {
+    let broker = "[brokers.shop]\nkind = \"memory\"\n[[sources]]\nname = \"orders\"\nbroker = \"shop\"\n";
+    for (line, expected) in [
+        ("mode = \"copy\"", "expected \"drain\" or \"mirror\", found \"copy\""),
+        ("limits = { rate = 0 }", "a whole number from 1 to 1000000"),
+        ("limits = { rates = 5 }", "did you mean `rate`?"),
+        ("mapper = { header = {} }", "did you mean `headers`?"),
+    ] {
+        let wrong = parse(&format!("{broker}{line}")).unwrap_err();
+        assert!(wrong.contains("line 6") && wrong.contains(expected), "{wrong}");
+    }
+    let wrong = parse("[[sources]]\nname = \"orders\"\nmode = \"mirror\"").unwrap_err();
+    assert!(wrong.contains("`sources[1].mode` needs a `broker`"), "{wrong}");
 }

@@ -44,8 +44,8 @@ async fn tour(options: DemoOptions) -> Outcome {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let broker = story::broker(Arc::clone(&clock));
     let stop = CancellationToken::new();
-    let office = Server::new(config(&home)?, store.clone(), Arc::clone(&clock))
-        .capture(story::QUEUE, story::dead_letters(&broker)?);
+    let office =
+        Server::new(config(&home)?, store.clone(), Arc::clone(&clock)).capture(story::dead_letters(&broker));
     let serving = tokio::spawn(office.run(listener, stop.clone().cancelled_owned()));
     let interrupted = tokio::spawn(interrupt(Signals::listen()?, stop.clone()));
 

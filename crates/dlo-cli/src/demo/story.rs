@@ -8,9 +8,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use dlo_brokers::memory::{MemoryBroker, MemoryConfig, QueueOptions};
-use dlo_core::broker::{Broker, BrokerError, Destination, Inspect, Outgoing, Publisher, Source};
+use dlo_core::broker::{Broker, BrokerError, Destination, Inspect, OFFICE, Outgoing, Publisher};
 use dlo_core::time::Clock;
 use dlo_runtime::{Consumer, Policy};
+use dlo_server::CaptureSpec;
 use tokio_util::sync::CancellationToken;
 
 use super::handler::Pricing;
@@ -21,8 +22,6 @@ use crate::exit::{Failure, Outcome};
 pub(super) const QUEUE: &str = "orders";
 pub(super) const DLQ: &str = "orders.dlq";
 const GROUP: &str = "pricing";
-/// The group under which the office reads the dead-letter queue.
-const OFFICE: &str = "dlo-office";
 
 /// Orders a second, so that there is something to see.
 const PACE: u64 = 15_000;
@@ -47,9 +46,9 @@ pub(super) fn broker(clock: Arc<dyn Clock>) -> MemoryBroker {
     broker
 }
 
-/// The end of the dead-letter queue that the office captures from.
-pub(super) fn dead_letters(broker: &MemoryBroker) -> Outcome<Box<dyn Source>> {
-    Ok(Box::new(broker.join(DLQ, OFFICE).map_err(|error| Failure::failed(error.to_string()))?))
+/// The dead-letter queue that the office captures from.
+pub(super) fn dead_letters(broker: &MemoryBroker) -> CaptureSpec {
+    CaptureSpec::new(QUEUE, Arc::new(broker.clone()), QUEUE, DLQ)
 }
 
 /// What is left of the day when it is over.

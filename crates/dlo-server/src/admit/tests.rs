@@ -11,15 +11,17 @@ pub(crate) const NOW: Timestamp = Timestamp::from_millis(1_800_000_000_000);
 pub(crate) fn admitted(item: &str) -> NewLetter {
     let bytes = bytes::Bytes::copy_from_slice(item.as_bytes());
     let draft = crate::ingest::item::parse(&bytes, 0..bytes.len()).unwrap();
-    Admission::new(Owners::default()).admit(draft, Manner::Refuse, None, NOW).unwrap()
+    Admission::new(Owners::default()).admit(draft, Manner::Refuse, UNKEYED, NOW).unwrap()
 }
+
+const UNKEYED: Dedupe = Dedupe::ByOrigin { otherwise: None };
 
 fn draft() -> Draft {
     Draft::new("orders".into(), Origin::queue(BrokerKind::Http, "orders"), Message::default())
 }
 
 fn admit(draft: Draft, manner: Manner) -> Result<NewLetter, Refusal> {
-    Admission::new(Owners::default()).admit(draft, manner, None, NOW)
+    Admission::new(Owners::default()).admit(draft, manner, UNKEYED, NOW)
 }
 
 #[test]
@@ -105,7 +107,8 @@ fn a_header_bomb_is_refused_over_http_and_kept_from_a_queue() {
 fn an_idempotency_key_counts_only_without_coordinates() {
     let admission = Admission::new(Owners::default());
     let key = DedupeKey::idempotent("orders", "k", 3);
-    let with_key = |draft| admission.admit(draft, Manner::Refuse, Some(key.clone()), NOW).unwrap().dedupe;
+    let by_origin = Dedupe::ByOrigin { otherwise: Some(key.clone()) };
+    let with_key = |draft| admission.admit(draft, Manner::Refuse, by_origin.clone(), NOW).unwrap().dedupe;
     assert_eq!(with_key(draft()), Some(key.clone()));
     let origin = Origin::log(BrokerKind::Http, "orders", 17, 42);
     let expected = origin.dedupe_key("orders", None, None);

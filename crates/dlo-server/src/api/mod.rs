@@ -16,6 +16,7 @@ pub(crate) mod letters;
 mod openapi;
 mod post;
 mod rules;
+mod sources;
 mod stats;
 
 use std::sync::Arc;
@@ -51,6 +52,7 @@ fn table() -> Vec<Route> {
         // What they tell together.
         reads("/api/v1/groups", groups::list),
         reads("/api/v1/groups/{id}", groups::show),
+        reads("/api/v1/sources", sources::list),
         reads("/api/v1/stats", stats::office),
         reads("/api/v1/stats/causes", stats::causes),
         writes("/api/v1/rules/test", rules::test),

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use super::item;
 use super::lines::Chunk;
 use super::outcome::{Outcome, not_taken};
-use crate::admit::{Manner, Refusal};
+use crate::admit::{Dedupe, Manner, Refusal};
 use crate::office::Office;
 
 /// The first pause for a store that is behind; each further one is twice as long, up to the last.
@@ -38,7 +38,7 @@ pub(crate) async fn store(office: Arc<Office>, chunk: Chunk, terms: Terms) -> Ve
     loop {
         let now = office.now();
         let (letters, places) = read(&office, &chunk, &terms, now);
-        match insert(&office, letters, now).await {
+        match insert(&office, Batch { letters, ..Batch::default() }, now).await {
             Err(error) if error.is_transient() && begun.elapsed() + pause <= terms.patience => {
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(LAST_PAUSE);
@@ -55,14 +55,14 @@ pub(crate) async fn store(office: Arc<Office>, chunk: Chunk, terms: Terms) -> Ve
 /// Stores letters that are admitted; the admission log hears of those that are new.
 pub(crate) async fn insert(
     office: &Office,
-    letters: Vec<NewLetter>,
+    batch: Batch,
     now: Timestamp,
 ) -> Result<Vec<Inserted>, StoreError> {
-    if letters.is_empty() {
+    if batch.letters.is_empty() && batch.checkpoints.is_empty() {
         return Ok(Vec::new());
     }
-    let lines = office.log.prepare(&letters);
-    let inserted = office.store.insert(Batch { letters, ..Batch::default() }, now).await?;
+    let lines = office.log.prepare(&batch.letters);
+    let inserted = office.store.insert(batch, now).await?;
     office.log.write(&lines, &inserted, now);
     Ok(inserted)
 }
@@ -81,7 +81,7 @@ fn read(
             let draft = item::parse(&chunk.slab, at)?;
             let key = terms.idempotency_key.as_deref();
             let otherwise = key.map(|key| DedupeKey::idempotent(&draft.source, key, place));
-            office.admission.admit(draft, Manner::Refuse, otherwise, now)
+            office.admission.admit(draft, Manner::Refuse, Dedupe::ByOrigin { otherwise }, now)
         });
         match read {
             Ok(letter) => {

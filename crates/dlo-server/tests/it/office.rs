@@ -137,6 +137,16 @@ impl Office {
     }
 }
 
+/// Asks any office.
+pub(crate) async fn get(address: SocketAddr, path: &str) -> Reply {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let head = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await.unwrap();
+    Reply::parse(&answer)
+}
+
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,

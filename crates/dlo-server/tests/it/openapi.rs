@@ -40,6 +40,7 @@ async fn real_answers_fit_their_description() {
         ("Groups", "/api/v1/groups".to_string()),
         ("Group", format!("/api/v1/groups/{group}")),
         ("Stats", "/api/v1/stats".to_string()),
+        ("Sources", "/api/v1/sources".to_string()),
         ("Causes", "/api/v1/stats/causes".to_string()),
         ("Audit", "/api/v1/audit".to_string()),
         ("Health", "/healthz".to_string()),

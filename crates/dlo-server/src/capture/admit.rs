@@ -1,0 +1,118 @@
+//! From a message that was found dead to a letter: whose story counts, and what makes two deaths the same one.
+//!
+//! Our own headers speak first, then every convention that others write; what nobody says is left open. The message
+//! is stored as it was received, also where a convention wrapped the original: what was inside can be read again from
+//! what is stored, and what was stored is never guessed at later.
+//!
+//! A death is known again by our own coordinates of it, which the runtime writes the same way however often it
+//! parks, and otherwise by where it was *found*. Never by an origin that others wrote: two groups without a name, or
+//! one message that died twice, carry the same one, and are two deaths.
+
+use dlo_core::conventions::{self, Held, Reading};
+use dlo_core::envelope;
+use dlo_core::letter::NewLetter;
+use dlo_core::message::Message;
+use dlo_core::origin::{BrokerKind, DedupeKey, Origin};
+use dlo_core::time::Timestamp;
+
+use super::spec::CaptureSpec;
+use crate::admit::{Dedupe, Draft, Manner, Refusal};
+use crate::office::Office;
+
+/// A message as it came out of the dead-letter queue.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) message: Message,
+    /// Its place in the dead-letter queue.
+    pub(super) place: Origin,
+    pub(super) published_at: Option<Timestamp>,
+    pub(super) deliveries: Option<u32>,
+    pub(super) reading: Reading,
+    /// Which record of a letter that points to many.
+    pub(super) record: Option<Origin>,
+}
+
+impl Found {
+    pub(super) fn new(spec: &CaptureSpec, message: Message, place: Origin) -> Self {
+        let found = conventions::Found { broker: place.broker, queue: &spec.dlq };
+        let reading = conventions::read_with(&message, found, &spec.mapper);
+        Self { message, place, published_at: None, deliveries: None, reading, record: None }
+    }
+
+    /// Whether the record itself is still to be fetched.
+    pub(super) fn is_pointer(&self) -> bool {
+        self.reading.held != Held::Whole
+    }
+}
+
+/// Whether the broker gave this message a place or a name that no other message will ever have.
+fn has_coordinates(origin: &Origin) -> bool {
+    let named_by_broker = match origin.broker {
+        BrokerKind::Sqs | BrokerKind::Redis | BrokerKind::Pubsub | BrokerKind::Sql => true,
+        BrokerKind::Kafka | BrokerKind::Nats | BrokerKind::Memory | BrokerKind::Http => true,
+        // The id of such a message is what its producer wrote, on every copy of it.
+        BrokerKind::Rabbitmq | BrokerKind::Amqp1 | BrokerKind::Stomp => false,
+    };
+    origin.offset.is_some() || (named_by_broker && origin.message_id.is_some())
+}
+
+/// The letter of a message. It has no dedupe key only where the broker gives no coordinates.
+pub(super) fn letter(
+    office: &Office,
+    spec: &CaptureSpec,
+    found: Found,
+    now: Timestamp,
+) -> Result<NewLetter, Refusal> {
+    let story = envelope::decode(&found.message.headers).unwrap_or_default();
+    let Found { message, place, published_at, deliveries, reading, record } = found;
+    let own = story.origin.origin();
+    let replay = envelope::replay_mark(&message.headers);
+    let consumer = story.consumer_group.or(reading.consumer);
+    let dedupe = match &own {
+        Some(origin) if has_coordinates(origin) => origin.dedupe_key(
+            &spec.source,
+            consumer.as_deref(),
+            replay.as_ref().map(|mark| mark.replay_id.as_str()),
+        ),
+        _ => found_key(spec, &place, record.as_ref()),
+    };
+    let mut draft =
+        Draft::new(spec.source.clone(), own.or(record).or(reading.origin).unwrap_or(place), message);
+    draft.event_type = reading.event_type;
+    draft.event_version = reading.event_version;
+    draft.correlation_id = reading.correlation_id;
+    draft.trace_id = reading.trace_id;
+    draft.content_type = reading.content_type;
+    draft.reason = story.reason.or(reading.reason);
+    draft.verdict = story.verdict;
+    draft.rule = story.rule;
+    draft.error_class = story.error_class.or(reading.error_class);
+    draft.error_message = story.error_message.or(reading.error_message).unwrap_or_default();
+    draft.error_code = story.error_code.or(reading.error_code);
+    draft.error_stack = story.error_stack.or(reading.error_stack);
+    // Deliveries of a dead-letter queue count our own reading; they are better than nothing only past the first.
+    draft.attempts = story.attempts.or(reading.attempts).or(deliveries.filter(|deliveries| *deliveries > 1));
+    draft.history = if story.history.is_empty() { reading.history } else { story.history };
+    draft.first_failed_at = story.first_failed_at.or(reading.first_failed_at);
+    draft.failed_at = story.dead_at.or(story.last_failed_at).or(reading.failed_at);
+    draft.published_at = story.origin.timestamp.or(reading.published_at).or(published_at);
+    draft.consumer = consumer;
+    draft.consumer_id = story.consumer_id.or(reading.consumer_id);
+    draft.consumer_version = story.consumer_version.or(reading.consumer_version);
+    if let Some(mark) = replay {
+        draft.replay_of = mark.letter;
+        draft.replay_id = Some(mark.replay_id);
+    }
+    office.admission.admit(draft, Manner::Mend, Dedupe::Exactly(dedupe), now)
+}
+
+/// The key of what was found at a place; of one record of many, if it points to many.
+fn found_key(spec: &CaptureSpec, place: &Origin, record: Option<&Origin>) -> Option<DedupeKey> {
+    if !has_coordinates(place) {
+        return None;
+    }
+    let part = record.map(|record| {
+        format!("{}/{:?}/{:?}/{:?}", record.queue, record.partition, record.offset, record.message_id)
+    });
+    place.dedupe_key(&spec.source, part.as_deref(), None)
+}

@@ -1,0 +1,273 @@
+//! Nothing twice from brokers that give no coordinates (RabbitMQ, AMQP).
+//!
+//! Such a message has nothing of its own that tells a second delivery from an equal message; only the broker's word
+//! that it was delivered before does. So the digests of the letters that are stored and not known to be settled are
+//! kept beside them, in the same transaction: each batch in flight has a *slot*, a row whose mark holds the digests of
+//! that batch. When the broker has confirmed the settlement, the slot is free for the next batch. What was not
+//! confirmed is *carried*: a redelivered message that is among the carried is known, is settled without a second
+//! letter, and is taken out. A message that is not redelivered is always a new letter.
+//!
+//! What this cannot tell: a process dies between the broker's confirmation and the next use of the slot, and the
+//! broker at that moment had also handed out, and now redelivers, another message that is equal in every byte. These two
+//! are taken for one.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
+use dlo_core::message::Message;
+use dlo_core::time::Timestamp;
+use dlo_store::Checkpoint;
+use sha2::{Digest as _, Sha256};
+
+/// Batches in flight at once.
+pub(super) const SLOTS: i32 = 4;
+/// The row of what is carried, beside those of the slots.
+const CARRIED: i32 = -1;
+/// Digests of one row: what fits into a mark.
+pub(super) const MOST: usize = Checkpoint::MARK / TEXT;
+/// Characters of one digest in a mark.
+const TEXT: usize = 22;
+/// How long something is carried. By then every broker has redelivered what it ever will.
+const CARRY: Duration = Duration::from_secs(60 * 60);
+
+/// What two deliveries of one message have in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Digest([u8; 16]);
+
+impl Digest {
+    /// Over payload, key and headers, each by its length, without what a broker changes from delivery to delivery.
+    pub(super) fn of(message: &Message) -> Self {
+        let mut hash = Sha256::new();
+        let mut part = |bytes: Option<&[u8]>| match bytes {
+            Some(bytes) => {
+                hash.update((bytes.len() as u64 + 1).to_be_bytes());
+                hash.update(bytes);
+            }
+            None => hash.update(0_u64.to_be_bytes()),
+        };
+        part(Some(&message.payload.0));
+        part(message.key.as_ref().map(|key| &key.0[..]));
+        for header in message.headers.iter().filter(|header| !counts_deliveries(&header.name)) {
+            part(Some(header.name.as_bytes()));
+            part(header.value.as_deref());
+        }
+        let digest = hash.finalize();
+        let mut short = [0; 16];
+        short.copy_from_slice(&digest[..16]);
+        Self(short)
+    }
+}
+
+/// Headers that are not the same at the second delivery: counts, flags, tags, and the note of their types.
+fn counts_deliveries(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    name.contains("deliver") || name.contains("acquired") || name.ends_with(":types")
+}
+
+/// The letters of one queue that are stored and not known to be settled.
+#[derive(Debug)]
+pub(super) struct Window {
+    source: String,
+    /// Which queue, as the incarnation of its rows.
+    queue: String,
+    slots: Vec<Option<Vec<Digest>>>,
+    carried: HashMap<Digest, u32>,
+    carried_since: Option<Timestamp>,
+    /// Whether the stored row of the carried is not what is carried now.
+    changed: bool,
+    /// Whether there is, or may be, a digest in a stored row. Brokers with coordinates never write one.
+    used: bool,
+    /// The number of the next row that is written.
+    next: i64,
+}
+
+impl Window {
+    /// What a predecessor left: everything that was in flight is carried from now on.
+    pub(super) fn load(source: &str, queue: String, rows: &[Checkpoint], now: Timestamp) -> Self {
+        let mut window = Self {
+            source: source.to_string(),
+            slots: (0..SLOTS).map(|_| None).collect(),
+            carried: HashMap::new(),
+            carried_since: None,
+            changed: false,
+            used: false,
+            next: 1,
+            queue,
+        };
+        let ours = window.queue.clone();
+        for row in rows.iter().filter(|row| row.incarnation == ours) {
+            window.next = window.next.max(row.next + 1);
+            window.used |= row.mark.as_ref().is_some_and(|mark| !mark.is_empty());
+            window.carry(parse(row.mark.as_deref().unwrap_or_default()), now);
+        }
+        window
+    }
+
+    /// Whether this redelivered message is a letter already. It is so once.
+    pub(super) fn is_known(&mut self, digest: Digest) -> bool {
+        match self.carried.get_mut(&digest) {
+            Some(count) if *count > 1 => *count -= 1,
+            Some(_) => drop(self.carried.remove(&digest)),
+            None => return false,
+        }
+        self.changed = true;
+        true
+    }
+
+    /// Takes a free slot for a batch; its rows go into the batch's transaction. At most [`SLOTS`] at once.
+    pub(super) fn begin(&mut self, digests: Vec<Digest>, now: Timestamp) -> (usize, Vec<Checkpoint>) {
+        let slot = self.slots.iter().position(Option::is_none).unwrap_or(0);
+        self.used |= !digests.is_empty();
+        let mut rows = Vec::new();
+        if self.used {
+            rows.push(self.row(slot as i32, &digests));
+        }
+        self.slots[slot] = Some(digests);
+        let stale = self.carried_since.is_some_and(|since| since.plus(CARRY) <= now);
+        if stale {
+            self.carried.clear();
+            self.carried_since = None;
+            self.changed = true;
+        }
+        if self.changed {
+            rows.push(self.carried_row());
+            self.changed = false;
+        }
+        (slot, rows)
+    }
+
+    /// The broker has confirmed the batch of a slot.
+    pub(super) fn settled(&mut self, slot: usize) {
+        self.slots[slot] = None;
+    }
+
+    /// The batch of a slot is stored, and nothing is known of its settlement.
+    pub(super) fn unsettled(&mut self, slot: usize, now: Timestamp) {
+        let digests = self.slots[slot].take().unwrap_or_default();
+        self.carry(digests, now);
+    }
+
+    /// Rows for a moment without letters: the slots are free, so their marks go. `None`: there is none.
+    pub(super) fn sweep(&mut self) -> Option<Vec<Checkpoint>> {
+        if !self.used || self.slots.iter().any(Option::is_some) {
+            return None;
+        }
+        self.used = !self.carried.is_empty();
+        let mut rows: Vec<Checkpoint> = (0..SLOTS).map(|slot| self.row(slot, &[])).collect();
+        rows.push(self.carried_row());
+        self.changed = false;
+        Some(rows)
+    }
+
+    fn carry(&mut self, digests: Vec<Digest>, now: Timestamp) {
+        for digest in digests {
+            // Past the bound a second letter is possible; that is the lesser evil beside growing without one.
+            if self.carried.len() >= MOST {
+                tracing::warn!(source = self.source, "more letters in doubt than are remembered");
+                break;
+            }
+            *self.carried.entry(digest).or_default() += 1;
+            self.carried_since = Some(now);
+            self.changed = true;
+        }
+    }
+
+    fn carried_row(&mut self) -> Checkpoint {
+        let all: Vec<Digest> =
+            self.carried.iter().flat_map(|(digest, count)| (0..*count).map(|_| *digest)).take(MOST).collect();
+        self.row(CARRIED, &all)
+    }
+
+    fn row(&mut self, partition: i32, digests: &[Digest]) -> Checkpoint {
+        let next = self.next;
+        self.next += 1;
+        let mut mark = String::with_capacity(digests.len() * TEXT);
+        for digest in digests {
+            STANDARD_NO_PAD.encode_string(digest.0, &mut mark);
+        }
+        let (source, incarnation) = (self.source.clone(), self.queue.clone());
+        Checkpoint { source, incarnation, partition, next, mark: Some(mark) }
+    }
+}
+
+/// The digests of a mark. What is no digest is passed over: at worst a letter comes twice.
+fn parse(mark: &str) -> Vec<Digest> {
+    let one = |text: &[u8]| {
+        let mut digest = [0; 16];
+        let length = STANDARD_NO_PAD.decode_slice(text, &mut digest).ok()?;
+        (length == digest.len()).then_some(Digest(digest))
+    };
+    mark.as_bytes().chunks(TEXT).filter_map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::from_millis(1_000);
+
+    fn message(text: &str) -> Message {
+        Message { payload: text.to_owned().into(), ..Message::default() }
+    }
+
+    fn digests(texts: &[&str]) -> Vec<Digest> {
+        texts.iter().map(|text| Digest::of(&message(text))).collect()
+    }
+
+    fn fresh() -> Window {
+        Window::load("orders", "rabbitmq:orders.dlq".into(), &[], NOW)
+    }
+
+    #[test]
+    fn what_a_broker_counts_does_not_make_another_message() {
+        let (once, mut twice) = (message("a"), message("a"));
+        twice.headers.push_text("x-delivery-count", "2");
+        twice.headers.push_text("rabbitmq:redelivered", "true");
+        assert_eq!(Digest::of(&once), Digest::of(&twice));
+        twice.headers.push_text("x-tenant", "acme");
+        assert_ne!(Digest::of(&once), Digest::of(&twice));
+        let keyed = Message { key: Some("".into()), ..message("a") };
+        assert_ne!(Digest::of(&once), Digest::of(&keyed));
+    }
+
+    #[test]
+    fn a_successor_knows_what_was_stored_and_not_settled_as_often_as_it_was_stored() {
+        let mut before = fresh();
+        let (slot, rows) = before.begin(digests(&["a", "a", "b"]), NOW);
+        assert_eq!(slot, 0);
+        let mut after = Window::load("orders", "rabbitmq:orders.dlq".into(), &rows, NOW);
+        let [a, b, c] = ["a", "b", "c"].map(|text| Digest::of(&message(text)));
+        assert!(after.is_known(a) && after.is_known(a) && !after.is_known(a));
+        assert!(after.is_known(b) && !after.is_known(b) && !after.is_known(c));
+        // Another queue's rows are none of ours.
+        assert!(!Window::load("orders", "rabbitmq:other".into(), &rows, NOW).is_known(a));
+    }
+
+    #[test]
+    fn what_was_settled_is_forgotten_and_what_was_not_is_carried_into_the_next_row() {
+        let mut window = fresh();
+        let (one, _) = window.begin(digests(&["a"]), NOW);
+        let (two, _) = window.begin(digests(&["b"]), NOW);
+        window.settled(one);
+        window.unsettled(two, NOW);
+        let (_, rows) = window.begin(digests(&["c"]), NOW);
+        let mut after = Window::load("orders", "rabbitmq:orders.dlq".into(), &rows, NOW);
+        let [a, b, c] = ["a", "b", "c"].map(|text| Digest::of(&message(text)));
+        assert!(!after.is_known(a) && after.is_known(b) && after.is_known(c));
+        let later = NOW.plus(CARRY);
+        window.begin(Vec::new(), later);
+        assert!(!window.is_known(b), "nothing is carried for ever");
+    }
+
+    #[test]
+    fn a_mark_of_the_largest_batch_is_taken_by_the_store() {
+        let mut window = fresh();
+        let many = vec![Digest([7; 16]); MOST];
+        let (_, rows) = window.begin(many, NOW);
+        assert!(rows[0].mark.as_ref().unwrap().len() <= Checkpoint::MARK);
+        assert_eq!(parse(rows[0].mark.as_ref().unwrap()).len(), MOST);
+        assert_eq!(parse("no digest at all, but long enough to be one"), []);
+    }
+}

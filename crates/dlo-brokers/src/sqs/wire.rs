@@ -225,3 +225,7 @@ fn value(attribute: MessageAttributeValue) -> Option<Bytes> {
     let text = attribute.string_value.map(Bytes::from);
     text.or_else(|| attribute.binary_value.map(|blob| Bytes::from(blob.into_inner())))
 }
+
+#[cfg(test)]
+#[path = "wire_tests.rs"]
+mod tests;

@@ -2,7 +2,7 @@
 //!
 //! Amazon's own cannot be had on a test machine, and each of the two that can knows what the other does not. ElasticMQ
 //! keeps queues and messages in files, so it can be stopped in the middle. LocalStack keeps everything in memory, and
-//! knows retention, redrive-allow policies and receipts that outlive their lease, as Amazon's does.
+//! knows retention, redrive-allow policies and receipts that outlive their lease.
 //! `DLO_TEST_ELASTICMQ` and `DLO_TEST_LOCALSTACK` name running ones by URL.
 
 use std::net::SocketAddr;

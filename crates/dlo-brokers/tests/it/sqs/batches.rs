@@ -127,7 +127,6 @@ async fn one_bad_entry_of_a_batch_fails_alone() {
     assert_eq!(names, ["a", "b"]);
 }
 
-/// ElasticMQ, as Amazon does, counts what a batch weighs; the limit of a server below ours shows per message.
 #[tokio::test(flavor = "multi_thread")]
 async fn large_messages_share_a_batch_only_as_far_as_they_fit() {
     let endpoint = &Sqs::elasticmq().await.endpoint;

@@ -20,6 +20,9 @@ use dlo_testkit::conformance::{Lab, Outages, Patience};
 use dlo_testkit::harness::sqs::{OwnSqs, Sqs};
 
 mod batches;
+mod fifo;
+mod foreign;
+mod topology;
 
 fn config(endpoint: &str, visibility: u64) -> SqsConfig {
     SqsConfig {

@@ -18,6 +18,8 @@ use tokio::sync::OnceCell;
 use super::proxy::Proxy;
 use super::{Supervised, free_port, installed, scratch};
 
+pub mod foreign;
+
 const VARIABLE: &str = "DLO_TEST_KAFKA";
 const PATIENCE: Duration = Duration::from_secs(90);
 /// Sixteen bytes in base64, as every cluster has.
@@ -149,18 +151,11 @@ impl Node {
 }
 
 fn java() -> Vec<String> {
-    let jars = installed::folder("kafka").join("lib").join("*");
-    [
-        "java",
-        HEAP,
-        "-Xss512k",
-        "-XX:+UseSerialGC",
-        "-XX:TieredStopAtLevel=1",
-        "-cp",
-        &jars.display().to_string(),
-    ]
-    .map(ToOwned::to_owned)
-    .to_vec()
+    let folder = installed::folder("kafka");
+    let path = format!("{}:{}", folder.join("lib/*").display(), folder.join("classes").display());
+    ["java", HEAP, "-Xss512k", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", &path]
+        .map(ToOwned::to_owned)
+        .to_vec()
 }
 
 /// A format of the data directory, once; the SCRAM user is written into it.

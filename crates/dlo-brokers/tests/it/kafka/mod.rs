@@ -22,6 +22,7 @@ use rdkafka::types::RDKafkaErrorCode;
 use tokio::sync::{Mutex, MutexGuard, OnceCell};
 
 mod doors;
+mod foreign;
 mod logs;
 mod rebalances;
 

@@ -9,6 +9,8 @@ mod kafka;
 mod memory;
 #[cfg(feature = "nats")]
 mod nats;
+#[cfg(feature = "pubsub")]
+mod pubsub;
 #[cfg(feature = "rabbitmq")]
 mod rabbitmq;
 #[cfg(feature = "redis")]

@@ -29,7 +29,8 @@ pub async fn what_is_applied_is_there_and_applying_twice_finds_nothing(lab: &dyn
     assert_eq!(applied, plan);
     for queue in [name.clone(), dlq(&name)] {
         let state = broker.inspector().inspect(&queue, None).await.expect("it is there");
-        assert_eq!(state.depth, Some(0));
+        // Unknown where the broker counts nothing.
+        assert!(matches!(state.depth, None | Some(0)), "{queue}: {state:?}");
     }
     assert_eq!(broker.topology().apply(&spec(&name)).await.expect("applying works"), []);
     assert_eq!(broker.topology().plan(&spec(&name)).await.expect("planning works"), []);

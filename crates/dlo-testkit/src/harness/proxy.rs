@@ -11,7 +11,7 @@ use tokio::task::{AbortHandle, JoinSet};
 pub struct Proxy {
     pub address: SocketAddr,
     open: Arc<Mutex<Vec<AbortHandle>>>,
-    _accepting: JoinSet<()>,
+    accepting: JoinSet<()>,
 }
 
 impl Proxy {
@@ -39,7 +39,13 @@ impl Proxy {
                 known.push(wire.abort_handle());
             }
         });
-        Self { address, open, _accepting: accepting }
+        Self { address, open, accepting }
+    }
+
+    /// Takes the wire away: nobody listens any more, then every connection is cut.
+    pub async fn close(mut self) {
+        self.accepting.shutdown().await;
+        self.cut();
     }
 
     /// Cuts every connection that is open now; new ones work.

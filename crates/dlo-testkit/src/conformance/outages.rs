@@ -42,12 +42,20 @@ async fn receive_until(
 async fn publish_stubbornly(bench: &Bench<'_>, bodies: &[String]) {
     let deadline = Instant::now() + 4 * bench.patience().arrival;
     let mut left: Vec<String> = bodies.to_vec();
+    let mut why = None;
     while !left.is_empty() {
-        assert!(Instant::now() < deadline, "{} messages were never confirmed", left.len());
+        assert!(Instant::now() < deadline, "{} messages were never confirmed: {why:?}", left.len());
         let outgoing = left.iter().map(|body| bench.outgoing(keyed("k", body))).collect();
         let results = bench.broker.publisher().publish(outgoing).await;
         let mut results = results.into_iter();
-        left.retain(|_| results.next().is_none_or(|result| result.is_err()));
+        left.retain(|_| match results.next() {
+            Some(Ok(_)) => false,
+            Some(Err(error)) => {
+                why = Some(error);
+                true
+            }
+            None => true,
+        });
     }
 }
 

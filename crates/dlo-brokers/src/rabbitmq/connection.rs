@@ -49,6 +49,15 @@ impl Link {
         Ok(channel)
     }
 
+    /// The server was silent on this connection: who comes next opens another. What may explain it, in words.
+    pub(super) async fn distrust(&self) -> &'static str {
+        let silent = self.open.lock().await.take();
+        match silent.is_some_and(|connection| connection.status().blocked()) {
+            true => ": the server holds publishers up, it is short of memory or disk",
+            false => "",
+        }
+    }
+
     async fn connect(&self) -> Result<Connection, BrokerError> {
         let properties = ConnectionProperties::default().with_connection_name(self.name.into());
         let runtime = lapin::runtime::default_runtime().map_err(|error| failure(&error))?;

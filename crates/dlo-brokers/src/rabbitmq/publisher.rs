@@ -120,7 +120,13 @@ impl Shared {
         }
         match self.confirming().await {
             Ok(channel) => {
-                let results = send_on(&channel, &letters).await;
+                let mut results = send_on(&channel, &letters).await;
+                if results.len() < letters.len() {
+                    let why = self.publishing.distrust().await;
+                    results.resize_with(letters.len(), || {
+                        Err(unconfirmed(format!("no confirm within {CONFIRM:?}{why}")))
+                    });
+                }
                 if results.iter().all(|result| !matches!(result, Err(PublishError::Unconfirmed(_)))) {
                     self.idle.put(channel);
                 }
@@ -164,6 +170,7 @@ impl Shared {
     }
 }
 
+/// The results in order, up to the first for which the server stayed silent.
 async fn send_on(channel: &Channel, letters: &[Letter]) -> Vec<Result<Confirmed, PublishError>> {
     let largest = letters.iter().map(|letter| letter.payload.len()).max().unwrap_or(0);
     let window = (WINDOW_BYTES / largest.max(1)).clamp(1, WINDOW);
@@ -190,7 +197,6 @@ async fn send_on(channel: &Channel, letters: &[Letter]) -> Vec<Result<Confirmed,
             Ok(None) | Err(_) => break,
         }
     }
-    results.resize_with(letters.len(), || Err(unconfirmed(format!("no confirm within {CONFIRM:?}"))));
     for back in &returned {
         refuse_returned(back, letters, &mut results);
     }
@@ -216,7 +222,7 @@ fn refuse_returned(
         )))
     };
     let same_place = |letter: &Letter| letter.queue == back.routing_key && *letter.payload == *back.data;
-    let open: Vec<usize> = (0..letters.len()).filter(|at| results[*at].is_ok()).collect();
+    let open: Vec<usize> = (0..results.len()).filter(|at| results[*at].is_ok()).collect();
     let exact =
         open.iter().find(|at| same_place(&letters[**at]) && letters[**at].properties == back.properties);
     match exact.or_else(|| open.iter().find(|at| same_place(&letters[**at]))) {

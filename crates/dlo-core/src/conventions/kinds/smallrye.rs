@@ -4,6 +4,7 @@
 use super::super::Reading;
 use super::super::catalogue::{Convention, Mark, Writer};
 use super::super::view::View;
+use crate::limits;
 
 pub(in super::super) const CONVENTION: Convention = Convention {
     id: "smallrye",
@@ -34,7 +35,7 @@ fn read(view: &View<'_>) -> Option<Reading> {
         ),
         error_class: cause_class.or(class),
         error_message: match (reason, cause) {
-            (Some(reason), Some(cause)) if reason != cause => Some(format!("{reason}; {cause}")),
+            (Some(reason), Some(cause)) if reason != cause => Some(joined(reason, &cause)),
             (reason, cause) => reason.or(cause),
         },
         // A count of retries: the first try was none.
@@ -43,4 +44,12 @@ fn read(view: &View<'_>) -> Option<Reading> {
         first_failed_at: view.first_header("delayed-retry-first-processing-timestamp").millis(),
         ..Reading::default()
     })
+}
+
+/// Both texts as one. Each fits by itself; together they may not.
+fn joined(mut reason: String, cause: &str) -> String {
+    reason.push_str("; ");
+    reason.push_str(cause);
+    limits::cut(&mut reason, limits::ERROR_MESSAGE);
+    reason
 }

@@ -15,6 +15,8 @@ mod pubsub;
 mod rabbitmq;
 #[cfg(feature = "redis")]
 mod redis;
+#[cfg(feature = "sql")]
+mod sql;
 #[cfg(feature = "sqs")]
 mod sqs;
 #[cfg(feature = "stomp")]

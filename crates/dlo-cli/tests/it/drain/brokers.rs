@@ -24,7 +24,7 @@ async fn furnished<F: Far>(far: F) -> F {
     far
 }
 
-/// A broker, its server, and how that is stopped and started.
+/// A broker, its server, and how that is stopped and started. What a killed office had in hand comes back within seconds.
 macro_rules! far {
     ($name:ident($server:ty), $queues:expr, |$it:ident| $section:expr, stop $stop:expr, start $start:expr) => {
         pub(super) struct $name($server);
@@ -56,12 +56,12 @@ macro_rules! far {
 
 far!(
     FarRedis(redis::OwnRedis), ("orders", "orders:dlq"),
-    |it| format!("kind = \"redis\"\nurl = \"{}\"", it.url()),
+    |it| format!("kind = \"redis\"\nurl = \"{}\"\nclaim_after = \"3s\"", it.url()),
     stop it.kill().await, start it.start().await
 );
 far!(
     FarNats(nats::Nats), ("orders", "orders.dlq"),
-    |it| format!("kind = \"nats\"\nservers = [\"{}\"]", it.url()),
+    |it| format!("kind = \"nats\"\nservers = [\"{}\"]\nack_wait = \"5s\"", it.url()),
     stop it.kill(), start it.start().await
 );
 far!(
@@ -79,12 +79,18 @@ far!(
 );
 far!(
     FarArtemis(Artemis), ("orders", "orders.dlq"),
-    |it| format!("kind = \"amqp1\"\nurl = \"{}\"", it.url()),
+    |it| format!(
+        "kind = \"amqp1\"\nurl = \"{}\"\nflavour = \"artemis\"\nusername = \"office\"\npassword = \"s3cret\"",
+        it.url()
+    ),
     stop it.kill(), start it.start().await
 );
 far!(
     FarActiveMq(ActiveMq), ("orders", "DLQ.orders"),
-    |it| format!("kind = \"stomp\"\nurl = \"{}\"", it.url()),
+    |it| format!(
+        "kind = \"stomp\"\nurl = \"{}\"\nstatistics = true\nusername = \"office\"\npassword = \"s3cret\"",
+        it.url()
+    ),
     stop it.kill(), start it.start().await
 );
 

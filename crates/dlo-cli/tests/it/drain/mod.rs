@@ -144,12 +144,13 @@ fn kept(office: &Office) -> BTreeMap<String, u64> {
 
 /// The whole story: rounds of filling, striking and counting.
 async fn endure(far: &dyn Far, storage: &str, strike: Strike, rounds: u64) {
-    let broker = brokers::broker(&far.section()).await;
     let (_, dlq) = far.queues();
     let mut life = Life::begin(far, storage);
     for round in 0..rounds {
         let before = round * LETTERS;
-        fill(&broker, &dlq, before).await;
+        // A new connection each time: a publish over one that the last strike broke is not confirmed, and sent again
+        // it would be there twice.
+        fill(&brokers::broker(&far.section()).await, &dlq, before).await;
         // Somewhere in the middle.
         life.until(before + rand::rng().random_range(1..LETTERS / 2)).await;
         match strike {

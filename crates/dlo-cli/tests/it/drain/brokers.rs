@@ -77,13 +77,15 @@ far!(
     ),
     stop it.stop().await, start it.start().await
 );
+// Stopped, not killed: AMQP 1.0 has no answer to a settlement, and what a broker had read and not written when it was
+// killed is delivered again. The page of `amqp1` says so.
 far!(
     FarArtemis(Artemis), ("orders", "orders.dlq"),
     |it| format!(
         "kind = \"amqp1\"\nurl = \"{}\"\nflavour = \"artemis\"\nusername = \"office\"\npassword = \"s3cret\"",
         it.url()
     ),
-    stop it.kill(), start it.start().await
+    stop it.stop(), start it.start().await
 );
 far!(
     FarActiveMq(ActiveMq), ("orders", "DLQ.orders"),

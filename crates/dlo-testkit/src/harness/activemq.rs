@@ -78,6 +78,12 @@ impl ActiveMq {
         self.proxy.cut();
     }
 
+    /// Ends it by its own way: what it took is written first.
+    pub fn stop(&self) {
+        let server = self.server.lock().unwrap_or_else(PoisonError::into_inner).take();
+        server.expect("the broker runs").end("TERM");
+    }
+
     /// Ends it as a crash would.
     pub fn kill(&self) {
         let server = self.server.lock().unwrap_or_else(PoisonError::into_inner).take();

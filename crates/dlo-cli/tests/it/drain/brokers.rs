@@ -77,8 +77,8 @@ far!(
     ),
     stop it.stop().await, start it.start().await
 );
-// Stopped, not killed: AMQP 1.0 has no answer to a settlement, and what a broker had read and not written when it was
-// killed is delivered again. The page of `amqp1` says so.
+// These two are stopped, not killed: what they had been told and not written when they are killed is delivered again, and
+// they give no coordinates by which it would be known. Their pages say so.
 far!(
     FarArtemis(Artemis), ("orders", "orders.dlq"),
     |it| format!(
@@ -93,7 +93,7 @@ far!(
         "kind = \"stomp\"\nurl = \"{}\"\nstatistics = true\nusername = \"office\"\npassword = \"s3cret\"",
         it.url()
     ),
-    stop it.kill(), start it.start().await
+    stop it.stop(), start it.start().await
 );
 
 /// RabbitMQ's second server is shared with whoever may stop it, one at a time.

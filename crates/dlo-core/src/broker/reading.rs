@@ -43,7 +43,7 @@ pub struct Look {
 #[async_trait]
 pub trait Reader: Send + std::fmt::Debug {
     /// Up to `max` records in their order, as soon as there is one; none when `wait` is over. Cancel-safe: what a
-    /// dropped call had read is read again. Reconnects as [`Source::receive`] does. A queue that was deleted ends it
+    /// dropped call had read is read again. Reconnects as [`Source::receive`](super::Source::receive) does. A queue that was deleted ends it
     /// with [`BrokerError::Missing`], one that was created anew with [`BrokerError::Closed`]: open another reader.
     async fn read(&mut self, max: usize, wait: Duration) -> Result<Look, BrokerError>;
 

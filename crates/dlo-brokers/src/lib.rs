@@ -11,6 +11,10 @@ use dlo_core::time::Clock;
 
 mod backoff;
 pub mod config;
+#[cfg(any(feature = "nats", feature = "pubsub", feature = "rabbitmq", feature = "sqs", feature = "stomp"))]
+mod folded;
+#[cfg(any(feature = "pubsub", feature = "sqs"))]
+mod leases;
 pub mod secret;
 pub mod tls;
 

@@ -9,14 +9,12 @@
 
 use async_nats::HeaderMap;
 use async_nats::header::{HeaderName, HeaderValue};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use dlo_core::message::{Header, Headers, Message, Payload};
-use serde_json::Value;
+
+use crate::folded::{KEY, fold, unfold};
 
 const ENCODED: &str = "dlo-encoded";
-const KEY: &str = "dlo-key";
 const MESSAGE_ID: &str = "Nats-Msg-Id";
 const COMMANDS: &str = "nats-";
 
@@ -28,15 +26,15 @@ pub(super) fn to_wire(message: &Message, id: Option<&str>) -> HeaderMap {
     let odd: Vec<&str> =
         all.iter().filter(|header| line(header).is_none()).map(|header| header.name.as_str()).collect();
     let mut wire = HeaderMap::new();
-    let mut encoded = Vec::new();
+    let mut folded = Vec::new();
     for header in all {
         match line(header) {
             Some((name, value)) if !odd.contains(&header.name.as_str()) => wire.append(name, value),
-            Some(_) | None => encoded.push(encode(header)),
+            Some(_) | None => folded.push(header),
         }
     }
-    if !encoded.is_empty()
-        && let Ok(value) = Value::Array(encoded).to_string().parse::<HeaderValue>()
+    if !folded.is_empty()
+        && let Ok(value) = fold(folded).parse::<HeaderValue>()
     {
         wire.append(ENCODED, value);
     }
@@ -68,29 +66,6 @@ fn line(header: &Header) -> Option<(HeaderName, HeaderValue)> {
     Some((header.name.parse().ok()?, value.parse().ok()?))
 }
 
-fn encode(header: &Header) -> Value {
-    let value = match (&header.value, header.text()) {
-        (None, _) => Value::Null,
-        (Some(_), Some(text)) => Value::from(text),
-        (Some(bytes), None) => Value::from(vec![STANDARD.encode(bytes)]),
-    };
-    Value::from(vec![Value::from(header.name.as_str()), value])
-}
-
-fn decode(entry: &Value) -> Option<Header> {
-    let [Value::String(name), value] = entry.as_array()?.as_slice() else { return None };
-    let value = match value {
-        Value::Null => None,
-        Value::String(text) => Some(Bytes::from(text.clone())),
-        Value::Array(one) => match one.as_slice() {
-            [Value::String(bytes)] => Some(STANDARD.decode(bytes).ok()?.into()),
-            _ => return None,
-        },
-        Value::Bool(_) | Value::Number(_) | Value::Object(_) => return None,
-    };
-    Some(Header { name: name.clone(), value })
-}
-
 /// The message whose headers came as the client reads them.
 pub(super) fn from_map(headers: Option<&HeaderMap>, payload: Bytes) -> Message {
     let lines = headers.into_iter().flat_map(HeaderMap::iter).flat_map(|(name, values)| {
@@ -118,7 +93,7 @@ pub(super) fn from_block(block: &[u8], payload: Bytes) -> Message {
 fn from_lines(lines: Vec<Header>, payload: Bytes) -> Message {
     let mut headers = Vec::with_capacity(lines.len() + 2);
     for header in lines {
-        match (header.name == ENCODED).then(|| unfold(&header)).flatten() {
+        match (header.name == ENCODED).then(|| header.text().and_then(unfold)).flatten() {
             Some(hidden) => headers.extend(hidden),
             None => headers.push(header),
         }
@@ -127,12 +102,6 @@ fn from_lines(lines: Vec<Header>, payload: Bytes) -> Message {
     let key = headers.iter().position(|header| header.name == KEY);
     let key = key.and_then(|at| headers.remove(at).value).map(Payload);
     Message { key, headers: Headers(headers), payload: Payload(payload) }
-}
-
-/// What an encoded header holds; `None` if it is not one of ours.
-fn unfold(header: &Header) -> Option<Vec<Header>> {
-    let list: Vec<Value> = serde_json::from_str(header.text()?).ok()?;
-    list.iter().map(decode).collect()
 }
 
 #[cfg(test)]

@@ -7,15 +7,13 @@
 
 use std::collections::BTreeMap;
 
-use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use dlo_core::broker::PublishError;
 use dlo_core::message::{Header, Headers, Payload};
-use serde_json::Value;
+
+use crate::folded::{KEY, fold, unfold};
 
 const ENCODED: &str = "dlo-encoded-";
-const KEY: &str = "dlo-key";
 const EMPTY: &str = "dlo-empty";
 /// Names that begin so are the service's.
 const RESERVED: &str = "goog";
@@ -55,17 +53,17 @@ fn lay_out(all: &[&Header], all_encoded: bool) -> BTreeMap<String, String> {
         *names.entry(&header.name).or_default() += 1;
     }
     let mut attributes = BTreeMap::new();
-    let mut encoded = Vec::new();
+    let mut folded: Vec<&Header> = Vec::new();
     for header in all {
         match plain(header) {
             Some(text) if !all_encoded && names.get(header.name.as_str()) == Some(&1) => {
                 attributes.insert(header.name.clone(), text.to_owned());
             }
-            Some(_) | None => encoded.push(encode(header)),
+            Some(_) | None => folded.push(header),
         }
     }
-    if !encoded.is_empty() {
-        let list = Value::Array(encoded).to_string();
+    if !folded.is_empty() {
+        let list = fold(folded);
         let pieces = pieces(&list).into_iter().enumerate();
         attributes.extend(pieces.map(|(at, piece)| (format!("{ENCODED}{at:02}"), piece.to_owned())));
     }
@@ -98,36 +96,12 @@ fn is_piece(name: &str) -> bool {
         .is_some_and(|at| (2..=3).contains(&at.len()) && at.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-fn encode(header: &Header) -> Value {
-    let value = match (&header.value, header.text()) {
-        (None, _) => Value::Null,
-        (Some(_), Some(text)) => Value::from(text),
-        (Some(bytes), None) => Value::from(vec![BASE64_STANDARD.encode(bytes)]),
-    };
-    Value::from(vec![Value::from(header.name.as_str()), value])
-}
-
-fn decode(entry: &Value) -> Option<Header> {
-    let [Value::String(name), value] = entry.as_array()?.as_slice() else { return None };
-    let value = match value {
-        Value::Null => None,
-        Value::String(text) => Some(Bytes::from(text.clone())),
-        Value::Array(one) => match one.as_slice() {
-            [Value::String(bytes)] => Some(BASE64_STANDARD.decode(bytes).ok()?.into()),
-            _ => return None,
-        },
-        Value::Bool(_) | Value::Number(_) | Value::Object(_) => return None,
-    };
-    Some(Header { name: name.clone(), value })
-}
-
 /// Headers, by name, and key. Somebody else's attributes under our names are taken as they came.
 pub(super) fn read(mut attributes: BTreeMap<String, String>) -> (Headers, Option<Payload>) {
     attributes.remove(EMPTY);
     let list: String =
         attributes.iter().filter(|(name, _)| is_piece(name)).map(|(_, piece)| piece.as_str()).collect();
-    let list: Option<Vec<Value>> = serde_json::from_str(&list).ok();
-    let hidden: Option<Vec<Header>> = list.and_then(|list| list.iter().map(decode).collect());
+    let hidden = unfold(&list);
     if hidden.is_some() {
         attributes.retain(|name, _| !is_piece(name));
     }

@@ -9,7 +9,6 @@ mod attributes;
 mod config;
 mod connection;
 mod credentials;
-mod held;
 mod names;
 mod publisher;
 mod settler;
@@ -28,9 +27,9 @@ use dlo_core::broker::{
 use dlo_core::origin::{BrokerKind, Origin};
 use serde_json::Value;
 
+use crate::leases::Held;
 pub use config::PubsubConfig;
 use connection::Connection;
-use held::Held;
 use names::Queue;
 use source::{PubsubSource, Seat};
 

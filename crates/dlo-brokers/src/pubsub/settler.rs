@@ -14,10 +14,11 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::config::{BATCH, LONGEST_DEADLINE, seconds};
-use super::held::Lease;
 use super::publisher::send;
 use super::source::Seat;
+use super::wire::WireMessage;
 use crate::backoff::Backoff;
+use crate::leases::Lease;
 
 /// Tries of one request before its failure is told.
 const TRIES: u32 = 4;
@@ -58,12 +59,12 @@ impl Settler for PubsubSettler {
             let Some(lease) = self.0.held.settle(&one.tag) else { continue };
             match one.how {
                 // Tried even after the lease: it is handled, and the service may still know the id.
-                Settlement::Done => words.acknowledge.push(lease.ack_id),
+                Settlement::Done => words.acknowledge.push(lease.receipt),
                 // The service has taken it back already.
                 Settlement::Again { .. } | Settlement::Refuse if lease.is_over(now) => {}
                 Settlement::Again { after } => {
                     let after = seconds(after.min(LONGEST_DEADLINE));
-                    words.put_off.entry(after).or_default().push(lease.ack_id);
+                    words.put_off.entry(after).or_default().push(lease.receipt);
                 }
                 Settlement::Refuse => refused.push(lease),
             }
@@ -76,9 +77,9 @@ impl Settler for PubsubSettler {
 
 impl Seat {
     /// Adds to `words` every refused message that is safe, or that has no place to be safe in.
-    async fn refuse(&self, refused: Vec<Lease>, words: &mut Words) -> Result<(), BrokerError> {
+    async fn refuse(&self, refused: Vec<Lease<WireMessage>>, words: &mut Words) -> Result<(), BrokerError> {
         let Some(dead) = &self.joined.dead else {
-            words.acknowledge.extend(refused.into_iter().map(|lease| lease.ack_id));
+            words.acknowledge.extend(refused.into_iter().map(|lease| lease.receipt));
             return Ok(());
         };
         let mut ids = Vec::with_capacity(refused.len());
@@ -86,7 +87,7 @@ impl Seat {
         for lease in refused {
             let Some(whole) = lease.whole else { continue };
             copies.push((copies.len(), *whole));
-            ids.push(lease.ack_id);
+            ids.push(lease.receipt);
         }
         let mut moved = Ok(());
         for (at, sent) in send(&self.connection, dead, copies).await {
@@ -131,9 +132,9 @@ impl Seat {
     }
 
     /// Gives leases back at once.
-    pub(super) async fn hand_back(&self, leases: Vec<Lease>) -> Result<(), BrokerError> {
+    pub(super) async fn hand_back(&self, leases: Vec<Lease<WireMessage>>) -> Result<(), BrokerError> {
         let now = Instant::now();
-        let ids = leases.into_iter().filter(|lease| !lease.is_over(now)).map(|lease| lease.ack_id).collect();
+        let ids = leases.into_iter().filter(|lease| !lease.is_over(now)).map(|lease| lease.receipt).collect();
         self.tell(Words { put_off: BTreeMap::from([(0, ids)]), ..Words::default() }).await
     }
 }

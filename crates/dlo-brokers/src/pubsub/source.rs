@@ -19,11 +19,11 @@ use tokio::time::Instant;
 
 use super::config::BATCH;
 use super::connection::Connection;
-use super::held::{Held, Lease};
 use super::settler::PubsubSettler;
 use super::subscription::Joined;
-use super::wire::{Pulled, Received};
+use super::wire::{Pulled, Received, WireMessage};
 use crate::backoff::Backoff;
+use crate::leases::{Held, Lease};
 
 /// The first pause after a pull that brought nothing.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
@@ -39,7 +39,7 @@ pub(super) struct Seat {
     /// As it was named.
     pub(super) queue: String,
     pub(super) joined: Joined,
-    pub(super) held: Held,
+    pub(super) held: Held<WireMessage>,
 }
 
 /// What one pull brought.
@@ -105,7 +105,7 @@ impl PubsubSource {
         self.eager = if self.more { (self.eager * 2).min(self.seat.connection.config.parallel) } else { 1 };
         let until = came.at + self.seat.joined.lease;
         for one in received {
-            let delivery = self.seat.delivery(one, until);
+            let delivery = self.seat.delivery(one, came.at);
             self.ready.extend(delivery.map(|delivery| (until, delivery)));
         }
         Ok(())
@@ -141,14 +141,14 @@ async fn pull(seat: Arc<Seat>, asked: usize) -> Came {
 
 impl Seat {
     /// A message that cannot be read comes again when its lease is over, and is dead-lettered where there is a policy.
-    fn delivery(&self, received: Received, until: Instant) -> Option<Delivery> {
+    fn delivery(&self, received: Received, taken: Instant) -> Option<Delivery> {
         let Received { ack_id, message, delivery_attempt } = received;
         let count = delivery_attempt.filter(|count| *count > 0);
         let whole = self.joined.dead.is_some().then(|| Box::new(message.clone()));
         let origin = Origin::message(BrokerKind::Pubsub, &self.queue, message.message_id.as_str());
         let published_at = Timestamp::parse(&message.publish_time).ok();
         let message = message.read(count)?;
-        let tag = self.held.take(Lease { ack_id, until, whole });
+        let tag = self.held.take(Lease { receipt: ack_id, taken, until: taken + self.joined.lease, whole });
         let mut delivery = Delivery::new(message, origin, tag);
         delivery.delivery_count = count;
         delivery.redelivered = count.is_some_and(|count| count > 1);
@@ -228,7 +228,8 @@ async fn leave(seat: Arc<Seat>, mut pulls: JoinSet<Came>) -> Result<(), BrokerEr
     while let Some(came) = pulls.join_next().await {
         let Ok(Came { what: Ok(received), at, .. }) = came else { continue };
         let until = at + seat.joined.lease;
-        leases.extend(received.into_iter().map(|one| Lease { ack_id: one.ack_id, until, whole: None }));
+        let lease = |one: Received| Lease { receipt: one.ack_id, taken: at, until, whole: None };
+        leases.extend(received.into_iter().map(lease));
     }
     seat.hand_back(leases).await
 }

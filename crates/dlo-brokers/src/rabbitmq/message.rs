@@ -15,9 +15,9 @@ use serde_json::Value as Json;
 use super::config::QueueType;
 use super::hops;
 use super::table::{self, Types};
+use crate::folded::KEY;
 
 const KIND: BrokerKind = BrokerKind::Rabbitmq;
-const KEY: &str = "dlo-key";
 const TYPES: &str = "types";
 const PERSISTENT: u8 = 2;
 /// Properties and headers of a message are one frame, and servers take frames of 128 KiB unless told otherwise.

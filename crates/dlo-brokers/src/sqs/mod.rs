@@ -12,7 +12,6 @@ mod batches;
 mod config;
 mod connection;
 mod errors;
-mod held;
 mod pack;
 mod publisher;
 mod settler;
@@ -32,10 +31,10 @@ use dlo_core::broker::{
 };
 use dlo_core::origin::{BrokerKind, Origin};
 
+use crate::leases::Held;
 use attributes::Attributes;
 pub use config::SqsConfig;
 use connection::{Connection, Queue};
-use held::Held;
 use settler::Refusal;
 use source::{Seat, SqsSource};
 

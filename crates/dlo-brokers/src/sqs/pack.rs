@@ -14,11 +14,11 @@ use dlo_core::message::Header;
 use serde_json::Value;
 
 use super::text::{is_attribute_name, is_legal};
+pub(super) use crate::folded::KEY;
 
 /// Attributes of one message: the service takes no more.
 pub(super) const MOST: usize = 10;
 pub(super) const HEADERS: &str = "dlo-headers";
-pub(super) const KEY: &str = "dlo-key";
 pub(super) const PAYLOAD: &str = "dlo-payload";
 
 /// Headers divided between plain attributes and the packed one.

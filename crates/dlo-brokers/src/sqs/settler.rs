@@ -8,16 +8,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use aws_sdk_sqs::types;
 use dlo_core::broker::{BrokerError, PublishError, Settled, Settlement, Settler};
 use tokio::time::Instant;
 
 use super::batches::{What, Word, tell};
 use super::config::{LONGEST_VISIBILITY, seconds};
 use super::connection::Queue;
-use super::held::Lease;
 use super::publisher::send;
 use super::source::Seat;
 use super::wire::Encoded;
+use crate::leases::Lease;
 
 /// What refusing a message of this queue means.
 #[derive(Debug)]
@@ -72,7 +73,11 @@ fn show_after(after: Duration, held: Duration) -> i32 {
 
 impl Seat {
     /// Adds to `words` the deletion of every refused message that is safe, or that has no place to be safe in.
-    async fn refuse(&self, refused: Vec<Lease>, words: &mut Vec<Word>) -> Result<(), BrokerError> {
+    async fn refuse(
+        &self,
+        refused: Vec<Lease<types::Message>>,
+        words: &mut Vec<Word>,
+    ) -> Result<(), BrokerError> {
         if refused.is_empty() {
             return Ok(());
         }
@@ -108,7 +113,7 @@ fn unmoved(dead: &str, error: &PublishError) -> BrokerError {
 }
 
 /// Shows leases again at once, in the order they were taken where the queue has an order.
-pub(super) async fn hand_back(seat: &Seat, leases: Vec<Lease>) -> Result<(), BrokerError> {
+pub(super) async fn hand_back(seat: &Seat, leases: Vec<Lease<types::Message>>) -> Result<(), BrokerError> {
     let now = Instant::now();
     let words = leases
         .into_iter()

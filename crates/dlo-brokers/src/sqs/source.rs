@@ -19,10 +19,10 @@ use tokio::time::Instant;
 
 use super::config::{BATCH, seconds};
 use super::connection::{Connection, Queue};
-use super::held::{Held, Lease};
 use super::settler::{Refusal, SqsSettler, hand_back};
 use super::wire::decode;
 use crate::backoff::Backoff;
+use crate::leases::{Held, Lease};
 
 /// How long a receive that has something waits for polls that are on their way.
 const LINGER: Duration = Duration::from_millis(30);
@@ -35,7 +35,7 @@ pub(super) struct Seat {
     pub(super) connection: Arc<Connection>,
     pub(super) queue: Arc<Queue>,
     pub(super) refusal: Refusal,
-    pub(super) held: Held,
+    pub(super) held: Held<types::Message>,
 }
 
 /// What one poll brought.

@@ -15,10 +15,10 @@ use dlo_core::origin::BrokerKind;
 use dlo_core::time::Timestamp;
 
 use super::frame::Frame;
+use crate::folded::KEY;
 
 pub(super) const KIND: BrokerKind = BrokerKind::Stomp;
 const GROUP: &str = "JMSXGroupID";
-const KEY: &str = "dlo-key";
 const DELAY: &str = "AMQ_SCHEDULED_DELAY";
 
 /// Facts that a producer may set, and that are set again.

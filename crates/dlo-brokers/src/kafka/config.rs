@@ -226,6 +226,8 @@ impl KafkaConfig {
         let Some(tls) = &self.tls else { return Ok(()) };
         // Reads every file once, so that one that is missing is named now and not when the first message comes.
         tls.client()?;
+        // Where the system keeps its authorities: the OpenSSL that is built in would look in a place of its own.
+        client.set("ssl.ca.location", "probe");
         let files = [
             ("ssl.ca.location", &tls.ca),
             ("ssl.certificate.location", &tls.cert),
@@ -288,6 +290,7 @@ mod tests {
         );
         let client = config.client().unwrap();
         assert_eq!(client.get("security.protocol"), Some("sasl_ssl"));
+        assert_eq!(client.get("ssl.ca.location"), Some("probe"), "the system's authorities");
         assert_eq!(client.get("sasl.mechanism"), Some("SCRAM-SHA-512"));
         assert!(!format!("{config:?}").contains("hunter2"));
     }

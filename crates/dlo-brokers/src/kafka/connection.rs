@@ -28,6 +28,8 @@ const REASON: Duration = Duration::from_millis(100);
 /// A complaint is not kept longer than this many characters.
 const COMPLAINT: usize = 400;
 
+const CREDENTIALS: &str = "the cluster does not accept these credentials";
+
 /// What librdkafka said last, beside its errors.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Complaints(Arc<Mutex<Option<String>>>);
@@ -46,9 +48,24 @@ impl Complaints {
         }
     }
 
-    fn speaks_of_credentials(&self) -> bool {
+    /// What must be mended here before the cluster lets us in, if that is what it complains of.
+    fn closed_door(&self) -> Option<&'static str> {
         let last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        last.as_ref().is_some_and(|text| text.contains("uthentication"))
+        last.as_deref().and_then(closed_door)
+    }
+}
+
+/// librdkafka has one code for every lost connection: whether trying again can help stands in its words alone.
+fn closed_door(complaint: &str) -> Option<&'static str> {
+    let says = |words: &str| complaint.contains(words);
+    if says("certificate could not be verified") || says("certificate verify failed") {
+        Some("the certificate of the cluster is not trusted: name its authority in `tls.ca`")
+    } else if says("alert") && says("certificate") || says("client SSL authentication") {
+        Some("the cluster does not accept the certificate of this client: set `tls.cert` and `tls.key`")
+    } else if says("uthentication") {
+        Some(CREDENTIALS)
+    } else {
+        None
     }
 }
 
@@ -119,16 +136,16 @@ pub(super) fn by_code(code: RDKafkaErrorCode, queue: &str, complaints: &Complain
             BrokerError::Refused("no right on the cluster: give this user an ACL for it".to_owned())
         }
         Code::Authentication | Code::SaslAuthenticationFailed => {
-            BrokerError::Refused(complaints.explain("the cluster does not accept these credentials"))
+            BrokerError::Refused(complaints.explain(CREDENTIALS))
         }
         Code::InvalidTopic => BrokerError::Refused(format!("`{queue}` is no name for a topic")),
         Code::PolicyViolation => {
             BrokerError::Refused(format!("a policy of the cluster forbids it for `{queue}`"))
         }
-        _ if complaints.speaks_of_credentials() => {
-            BrokerError::Refused(complaints.explain("the cluster does not accept these credentials"))
-        }
-        other => BrokerError::Unavailable(complaints.explain(&other.to_string())),
+        other => match complaints.closed_door() {
+            Some(why) => BrokerError::Refused(complaints.explain(why)),
+            None => BrokerError::Unavailable(complaints.explain(&other.to_string())),
+        },
     }
 }
 
@@ -234,5 +251,33 @@ impl Cluster {
             }
             None => broker_error(error, queue, &Complaints::default()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_trying_again_cannot_mend_is_told_from_what_it_can() {
+        let by_words = |words: &str| {
+            let complaints = Complaints::default();
+            complaints.note(words);
+            by_code(RDKafkaErrorCode::BrokerTransportFailure, "q", &complaints)
+        };
+        for (words, advice) in [
+            (
+                "SSL handshake failed: certificate verify failed: broker certificate could not be verified",
+                "`tls.ca`",
+            ),
+            ("SSL routines::tlsv13 alert certificate required: SSL alert number 116", "`tls.cert`"),
+            ("SSL routines::ssl/tls alert bad certificate: SSL alert number 42", "`tls.cert`"),
+            ("SASL authentication error: Authentication failed", "credentials"),
+        ] {
+            let told = by_words(words);
+            assert!(matches!(&told, BrokerError::Refused(why) if why.contains(advice)), "{told:?}");
+        }
+        let told = by_words("Connect to ipv4#127.0.0.1:9092 failed: Connection refused");
+        assert!(matches!(told, BrokerError::Unavailable(_)), "{told:?}");
     }
 }

@@ -5,7 +5,6 @@
 //! with SASL: [`USER`] with [`PASSWORD`], by PLAIN and by SCRAM. Ready means that it answers a request of its protocol.
 //! `DLO_TEST_KAFKA` names a running cluster for the shared one (`host:port`, with topic creation allowed).
 
-use std::fmt::Write as _;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
@@ -19,6 +18,9 @@ use super::proxy::Proxy;
 use super::{Supervised, free_port, installed, scratch};
 
 pub mod foreign;
+mod tls;
+
+pub use tls::Tls;
 
 const VARIABLE: &str = "DLO_TEST_KAFKA";
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -36,9 +38,9 @@ pub const PASSWORD: &str = "s3cret-of-the-tests";
 pub struct Kafka {
     /// Where clients go, through the proxy.
     pub bootstrap: String,
-    /// The doors with SASL, and with TLS if the server was started with a certificate.
+    /// The door with SASL.
     pub sasl: String,
-    pub tls: Option<String>,
+    tls: Option<Tls>,
     node: Option<Node>,
 }
 
@@ -51,14 +53,6 @@ struct Node {
     server: Mutex<Option<Supervised>>,
     /// Removes the directory behind the server, even if the tests are killed: it outlives single starts and stops.
     _janitor: Supervised,
-}
-
-/// A certificate and its key in PEM files, and the authority that signed it.
-#[derive(Debug, Clone)]
-pub struct Certificates {
-    /// Key and certificate chain in one file, as Kafka takes them.
-    pub server: PathBuf,
-    pub authority: PathBuf,
 }
 
 static SHARED: OnceCell<Kafka> = OnceCell::const_new();
@@ -82,31 +76,32 @@ impl Kafka {
     }
 
     /// As [`Kafka::own`], with a door that speaks TLS.
-    pub async fn with_tls(certificates: &Certificates) -> Self {
-        Self::start_with(Some(certificates)).await
+    pub async fn with_tls() -> Self {
+        Self::start_with(Some(free_port())).await
     }
 
-    async fn start_with(certificates: Option<&Certificates>) -> Self {
+    /// The door that [`Kafka::with_tls`] opens.
+    pub fn tls(&self) -> &Tls {
+        self.tls.as_ref().expect("a server that was started with TLS")
+    }
+
+    async fn start_with(tls: Option<u16>) -> Self {
         let scratch = scratch("kafka");
         let directory = scratch.path().to_owned();
         let (port, internal, controller, sasl) = (free_port(), free_port(), free_port(), free_port());
-        let tls = certificates.map(|_| free_port());
         let address = SocketAddr::from(([127, 0, 0, 1], port));
         // A runtime of its own: the one that asks first ends with its test, and the wires with it.
         let proxy = on_own_runtime(Proxy::before(address));
         let mut settings = settings(&directory, port, proxy.address.port(), [internal, controller, sasl]);
-        if let (Some(certificates), Some(tls)) = (certificates, tls) {
-            add_tls(&mut settings, certificates, tls);
-        }
+        let tls = tls.map(|port| tls::open(&mut settings, &directory, port));
         std::fs::write(directory.join("server.properties"), settings).expect("writing the settings");
         format(&directory);
-        let here = |port: u16| format!("127.0.0.1:{port}");
         let bootstrap = proxy.address.to_string();
         let waiting = ["sleep", "infinity"].map(ToOwned::to_owned);
         let janitor = Supervised::start(&waiting, "TERM", scratch, "/dev/null".into());
         let node = Node { directory, port, proxy, server: Mutex::new(None), _janitor: janitor };
         node.start().await;
-        Self { bootstrap, sasl: here(sasl), tls: tls.map(here), node: Some(node) }
+        Self { bootstrap, sasl: format!("127.0.0.1:{sasl}"), tls, node: Some(node) }
     }
 
     fn node(&self) -> &Node {
@@ -222,30 +217,6 @@ fn settings(directory: &Path, port: u16, proxy: u16, [internal, controller, sasl
          background.threads=2\n\
          socket.request.max.bytes=209715200\n"
     )
-}
-
-/// The second door that speaks TLS: key and certificate from one PEM file.
-fn add_tls(settings: &mut String, certificates: &Certificates, port: u16) {
-    let door =
-        |line: &str, protocol: &str| line.replace(protocol, &format!("TLS://127.0.0.1:{port},{protocol}"));
-    *settings = settings
-        .lines()
-        .map(|line| if line.starts_with("listeners=") || line.starts_with("advertised.listeners=") {
-            door(line, "CLIENT://")
-        } else {
-            line.to_owned()
-        } + "\n")
-        .collect();
-    let _ = write!(
-        settings,
-        "listener.name.tls.ssl.keystore.type=PEM\n\
-         listener.name.tls.ssl.keystore.location={}\n\
-         listener.name.tls.ssl.truststore.type=PEM\n\
-         listener.name.tls.ssl.truststore.location={}\n\
-         listener.name.tls.ssl.client.auth=requested\n",
-        certificates.server.display(),
-        certificates.authority.display()
-    );
 }
 
 /// Whether the server answers a request for the versions of its protocol.

@@ -126,6 +126,11 @@ impl Breaker {
         }
     }
 
+    /// Opens it, whatever was seen.
+    pub fn trip(&mut self, now: Timestamp) {
+        self.open(now, self.config.pause);
+    }
+
     fn open(&mut self, now: Timestamp, pause: Duration) {
         self.phase = Phase::Open { since: now, pause };
     }

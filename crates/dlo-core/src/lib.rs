@@ -12,6 +12,7 @@
 //! | [`broker`] | the port that every broker adapter implements |
 
 pub mod attempt;
+pub mod brake;
 pub mod breaker;
 pub mod broker;
 pub mod budget;
@@ -30,6 +31,7 @@ pub mod message;
 pub mod origin;
 pub mod owners;
 pub mod pattern;
+pub mod poison;
 pub mod policy;
 pub mod query;
 pub mod reason;

@@ -30,7 +30,7 @@ use crate::builder::Policy;
 use crate::delay::{self, MOST_HELD, Means};
 use crate::events::{Event, Watch};
 use crate::gates::{Ended, Gates, Passage};
-use crate::handler::{Context, Handler};
+use crate::handler::{Context, Handler, Unhandled};
 use crate::story::{Stories, Story};
 
 /// What stands on the record when a message was parked because a dependency is down.
@@ -186,7 +186,10 @@ impl Shared {
     async fn handle(&self, message: Message, context: &Context) -> Result<(), Failure> {
         let running = AssertUnwindSafe(self.handler.handle(message, context)).catch_unwind();
         match tokio::time::timeout(self.policy.timeout, running).await {
-            Ok(Ok(result)) => result,
+            Ok(Ok(result)) => result.map_err(|unhandled| match unhandled {
+                Unhandled::Failed(failure) => failure,
+                Unhandled::Absent(what) | Unhandled::Lost(what) => Failure::new("dlo.HandlerGone", what),
+            }),
             Ok(Err(_panic)) => Err(Failure::new("panic", "the handler panicked")),
             Err(_elapsed) => {
                 let allowed = HumanDuration(self.policy.timeout);

@@ -44,7 +44,8 @@ impl Default for Policy {
 }
 
 /// What messages do while a dependency is down (B7).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum WhenOpen {
     /// They wait, at no charge, and one probe at a time goes through.
     Pause,

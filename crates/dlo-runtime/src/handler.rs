@@ -31,7 +31,24 @@ pub struct Context {
 #[async_trait]
 pub trait Handler: Send + Sync {
     /// `Ok` means done: the message is settled and never seen again. Dropped when it runs over its time.
-    async fn handle(&self, message: Message, context: &Context) -> Result<(), Failure>;
+    async fn handle(&self, message: Message, context: &Context) -> Result<(), Unhandled>;
+}
+
+/// Why a message was not handled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unhandled {
+    /// The handler had it and says so.
+    Failed(Failure),
+    /// Nobody was there to take it (connection refused, no route): it waits, at no charge, until somebody is.
+    Absent(String),
+    /// The handler went away with it (connection lost after the request was sent): whoever was there is a suspect.
+    Lost(String),
+}
+
+impl From<Failure> for Unhandled {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
 }
 
 #[async_trait]
@@ -41,9 +58,9 @@ where
     Running: Future<Output = Result<(), E>> + Send,
     E: IntoFailure,
 {
-    async fn handle(&self, message: Message, _context: &Context) -> Result<(), Failure> {
+    async fn handle(&self, message: Message, _context: &Context) -> Result<(), Unhandled> {
         let running = self(message);
-        running.await.map_err(IntoFailure::into_failure)
+        running.await.map_err(|error| Unhandled::Failed(error.into_failure()))
     }
 }
 

@@ -38,6 +38,7 @@ mod act;
 mod attempts;
 mod builder;
 mod clock;
+mod config;
 mod consumer;
 mod delay;
 mod drain;
@@ -48,6 +49,7 @@ mod story;
 
 pub use builder::{BuildError, ConsumerBuilder, Policy, WhenOpen};
 pub use clock::SystemClock;
+pub use config::{Behind, ConsumerConfig, DlqRule, OrderBy};
 pub use consumer::Consumer;
 pub use events::{Event, Watch};
-pub use handler::{Context, Handler, IntoFailure, describe};
+pub use handler::{Context, Handler, IntoFailure, Unhandled, describe};

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use async_trait::async_trait;
 use dlo_core::failure::Failure;
 use dlo_core::message::Message;
-use dlo_runtime::{Context, Handler, IntoFailure};
+use dlo_runtime::{Context, Handler, IntoFailure, Unhandled};
 use serde::Deserialize;
 
 use super::shop::CITIES;
@@ -114,7 +114,7 @@ const NO_TAX_RATE_STACK: &str =
 
 #[async_trait]
 impl Handler for Pricing {
-    async fn handle(&self, message: Message, _context: &Context) -> Result<(), Failure> {
+    async fn handle(&self, message: Message, _context: &Context) -> Result<(), Unhandled> {
         let cents = self.price(&message).map_err(IntoFailure::into_failure)?;
         self.revenue_cents.fetch_add(cents, Ordering::Relaxed);
         Ok(())

@@ -115,7 +115,7 @@ impl dlo_runtime::Handler for Shared {
         &self,
         message: dlo_core::message::Message,
         context: &dlo_runtime::Context,
-    ) -> Result<(), dlo_core::failure::Failure> {
+    ) -> Result<(), dlo_runtime::Unhandled> {
         self.0.handle(message, context).await
     }
 }

@@ -11,7 +11,7 @@ use dlo_core::failure::Failure;
 use dlo_core::message::Message;
 use dlo_core::reason::Reason;
 use dlo_core::time::Clock;
-use dlo_runtime::{Context, Handler, Policy};
+use dlo_runtime::{Context, Handler, Policy, Unhandled};
 use dlo_testkit::faults::{Script, WeakSource};
 
 use crate::shop::{Shop, body, calm, story, transient};
@@ -36,10 +36,10 @@ impl FailsFirst {
 
 #[async_trait::async_trait]
 impl Handler for FailsFirst {
-    async fn handle(&self, _message: Message, context: &Context) -> Result<(), Failure> {
+    async fn handle(&self, _message: Message, context: &Context) -> Result<(), Unhandled> {
         let mut tries = self.tries.lock().unwrap();
         tries.push((context.attempt.number(), self.began.elapsed()));
-        if tries.len() as u32 <= self.times { Err(transient()) } else { Ok(()) }
+        if tries.len() as u32 <= self.times { Err(transient().into()) } else { Ok(()) }
     }
 }
 

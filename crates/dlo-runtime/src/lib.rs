@@ -40,11 +40,13 @@ mod builder;
 mod clock;
 mod config;
 mod consumer;
+mod crc32;
 mod delay;
 mod drain;
 mod events;
 mod gates;
 mod handler;
+mod journal;
 mod story;
 
 pub use builder::{BuildError, ConsumerBuilder, Policy, WhenOpen};

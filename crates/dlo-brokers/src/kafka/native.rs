@@ -1,7 +1,7 @@
 //! What librdkafka shows only to C, wrapped: the id of a topic, and headers and metadata as the bytes they are.
 //!
-//! The only module of the workspace with unsafe code. Three functions leave it; they take safe values, copy what they
-//! return, and free what they made before they end.
+//! One of the two modules of the workspace with unsafe code. Three functions leave it; they take safe values, copy
+//! what they return, and free what they made before they end.
 
 #![expect(
     unsafe_code,

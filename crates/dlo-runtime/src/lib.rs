@@ -47,6 +47,7 @@ mod events;
 mod gates;
 mod handler;
 mod journal;
+mod spool;
 mod story;
 
 pub use builder::{BuildError, ConsumerBuilder, Policy, WhenOpen};

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::message::Message;
+use crate::message::{Headers, Message};
 use crate::origin::{BrokerKind, Origin};
 use crate::time::Timestamp;
 
@@ -32,6 +32,12 @@ pub struct Capabilities {
     pub delay: Option<DelayLimits>,
     /// As `delay`, for a publish. `None` where only redeliveries can wait.
     pub delayed_publish: Option<DelayLimits>,
+    /// What is settled by [`Unsettled::again`] comes again with the headers that were given to it, whoever gets it.
+    /// Elsewhere they are ignored.
+    pub again_carries: bool,
+    /// What is put off by [`Settlement::Again`] holds back what is behind it in its partition, until it is settled.
+    /// Elsewhere the rest goes on.
+    pub waiting_keeps_order: bool,
     /// Reading leaves messages, counts and positions of others as they were: [`Broker::reader`] works, and mirroring
     /// is possible.
     pub looking_is_free: bool,
@@ -102,7 +108,7 @@ impl Delivery {
 
     /// Decides what the broker is told. Nothing is told before [`Settler::settle`].
     pub fn settle(self, how: Settlement) -> Settled {
-        Settled { tag: self.tag, how }
+        Settled { tag: self.tag, how, carry: None }
     }
 
     /// Takes message and origin out and leaves the right to settle.
@@ -118,7 +124,17 @@ pub struct Unsettled(DeliveryTag);
 
 impl Unsettled {
     pub fn settle(self, how: Settlement) -> Settled {
-        Settled { tag: self.0, how }
+        Settled { tag: self.0, how, carry: None }
+    }
+
+    /// As [`Settlement::Again`], with headers of ours to stand on the message when it comes again, in place of those
+    /// of the same names. What they say reaches whoever gets it next, where [`Capabilities::again_carries`] is true.
+    ///
+    /// They are part of a copy: it must not be larger than [`Capabilities::max_message`], and it may take the shortest
+    /// delay that the adapter has even if `after` is zero.
+    pub fn again(self, after: Duration, carry: Headers) -> Settled {
+        let carry = (!carry.is_empty()).then(|| Box::new(carry));
+        Settled { tag: self.0, how: Settlement::Again { after }, carry }
     }
 }
 
@@ -139,6 +155,8 @@ pub enum Settlement {
 pub struct Settled {
     pub tag: DeliveryTag,
     pub how: Settlement,
+    /// What stands on the message when it comes again: see [`Unsettled::again`]. Boxed, as most have none.
+    pub carry: Option<Box<Headers>>,
 }
 
 /// Messages of one queue, for one consumer group.

@@ -99,6 +99,12 @@ impl Headers {
         self.0.iter().filter(|header| !is_transport(&header.name))
     }
 
+    /// Puts `others` behind, in place of all that have one of their names, compared without regard to ASCII case.
+    pub fn supersede(&mut self, others: Headers) {
+        self.remove_where(|name| others.last(name).is_some());
+        self.0.extend(others.0);
+    }
+
     /// Takes off every header for which `condition` holds.
     pub fn remove_where(&mut self, condition: impl Fn(&str) -> bool) {
         self.0.retain(|header| !condition(&header.name));
@@ -167,6 +173,20 @@ mod tests {
         assert_eq!(headers.transport(BrokerKind::Rabbitmq, "content-type"), Some("application/json"));
         let wire: Vec<_> = headers.on_wire().map(|header| header.name.as_str()).collect();
         assert_eq!(wire, ["content-type", "urn:x"]);
+    }
+
+    #[test]
+    fn headers_that_supersede_leave_none_of_their_names_and_all_others_in_their_order() {
+        let mut headers = Headers::new();
+        for (name, value) in [("Story", "1"), ("z", "kept"), ("story", "2"), ("a", "kept")] {
+            headers.push_text(name, value);
+        }
+        let mut newer = Headers::new();
+        newer.push_text("story", "3");
+        newer.push("more", None);
+        headers.supersede(newer);
+        let left: Vec<_> = headers.iter().map(|header| (header.name.as_str(), header.text())).collect();
+        assert_eq!(left, [("z", Some("kept")), ("a", Some("kept")), ("story", Some("3")), ("more", None)]);
     }
 
     #[test]

@@ -55,6 +55,8 @@ mod tests {
             delivery_count,
             delay,
             delayed_publish: delay,
+            again_carries: false,
+            waiting_keeps_order: false,
             looking_is_free: false,
             drain_removes: true,
             offsets: false,

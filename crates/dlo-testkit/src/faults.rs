@@ -87,17 +87,21 @@ impl Publisher for FaultyPublisher {
 pub struct FaultySettler {
     inner: Arc<dyn Settler>,
     script: Script,
+    carries: bool,
 }
 
 impl FaultySettler {
     pub fn new(inner: Arc<dyn Settler>, script: Script) -> Self {
-        Self { inner, script }
+        Self { inner, script, carries: true }
     }
 }
 
 #[async_trait]
 impl Settler for FaultySettler {
-    async fn settle(&self, settled: Vec<Settled>) -> Result<(), BrokerError> {
+    async fn settle(&self, mut settled: Vec<Settled>) -> Result<(), BrokerError> {
+        if !self.carries {
+            settled.iter_mut().for_each(|one| one.carry = None);
+        }
         let lost = || Err(BrokerError::Unavailable("scripted".to_owned()));
         match self.script.next() {
             Fault::None => self.inner.settle(settled).await,
@@ -143,7 +147,8 @@ impl Source for WeakSource {
     }
 
     fn settler(&self) -> Arc<dyn Settler> {
-        Arc::new(FaultySettler::new(self.inner.settler(), self.script.clone()))
+        let settler = FaultySettler::new(self.inner.settler(), self.script.clone());
+        Arc::new(FaultySettler { carries: self.capabilities.again_carries, ..settler })
     }
 
     async fn close(self: Box<Self>) -> Result<(), BrokerError> {

@@ -61,6 +61,8 @@ fn capabilities(config: &Amqp1Config) -> Capabilities {
         delivery_count: true,
         delay,
         delayed_publish: delay,
+        again_carries: delay.is_some(),
+        waiting_keeps_order: false,
         looking_is_free: false,
         drain_removes: true,
         offsets: false,

@@ -150,7 +150,7 @@ impl Settler for Amqp1Settler {
         let mut outcomes = Outcomes::default();
         let (mut later, mut originals) = (Vec::new(), Vec::new());
         let mut gone = 0_usize;
-        for Settled { tag, how } in settled {
+        for Settled { tag, how, carry } in settled {
             let Some(held) = self.shelf.claim(&tag) else {
                 gone += 1;
                 continue;
@@ -158,9 +158,13 @@ impl Settler for Amqp1Settler {
             match (how, held.copy) {
                 (Settlement::Done, _) => outcomes.accepted.push(held.info),
                 (Settlement::Refuse, _) => outcomes.rejected.push(held.info),
-                (Settlement::Again { after }, Some(message)) if !after.is_zero() => {
+                // What carries nothing and waits for nothing is handed back as it is.
+                (Settlement::Again { after }, Some(mut message)) if carry.is_some() || !after.is_zero() => {
+                    if let Some(carry) = carry {
+                        message.headers.supersede(*carry);
+                    }
                     let to = Destination::queue(&self.queue);
-                    later.push(Outgoing { to, message, delay: Some(after) });
+                    later.push(Outgoing { to, message, delay: Some(after).filter(|after| !after.is_zero()) });
                     originals.push(held.info);
                 }
                 (Settlement::Again { .. }, _) => outcomes.failed.push(held.info),

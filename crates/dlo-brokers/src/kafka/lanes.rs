@@ -302,11 +302,15 @@ impl Lanes {
     pub(super) fn settle(&self, settled: Vec<Settled>) -> Vec<Postponed> {
         let mut postponed = Vec::new();
         let mut state = self.state();
-        for Settled { tag, how } in settled {
-            let Some((id, record)) = state.in_hand.remove(&tag.0) else { continue };
+        for Settled { tag, how, carry } in settled {
+            let Some((id, mut record)) = state.in_hand.remove(&tag.0) else { continue };
             let Some(lane) = state.lane(id) else { continue };
             match how {
-                Settlement::Again { after } if !after.is_zero() => {
+                // What carries something is copied even if it need not wait: only a copy can say it to another member.
+                Settlement::Again { after } if carry.is_some() || !after.is_zero() => {
+                    if let Some(carry) = carry {
+                        record.message.headers.supersede(*carry);
+                    }
                     postponed.push(Postponed { after, record, lane: id });
                 }
                 Settlement::Again { .. } => lane.take_back(record, None),

@@ -59,6 +59,8 @@ fn capabilities(config: &KafkaConfig) -> Capabilities {
         delivery_count: false,
         delay: Some(DelayLimits { longest: retry::LONGEST, outstanding: None }),
         delayed_publish: None,
+        again_carries: true,
+        waiting_keeps_order: false,
         looking_is_free: true,
         drain_removes: false,
         offsets: true,

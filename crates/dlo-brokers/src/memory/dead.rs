@@ -37,18 +37,19 @@ pub(super) enum Buried {
 }
 
 impl Queues {
-    /// Copies a record to the dead-letter queue. The caller removes the original unless it was kept back.
+    /// Copies a record, as `message`, to the dead-letter queue. The caller removes the original unless it was kept back.
     pub(super) fn bury(
         &mut self,
         queue: &str,
         partition: usize,
         record: &Record,
+        message: Message,
         death: Death<'_>,
     ) -> Buried {
         let Some(from) = self.by_name.get(queue) else { return Buried::Gone };
         let Some(dead_letters) = &from.options.dead_letters else { return Buried::Gone };
         let name = dead_letters.queue.clone();
-        let message = with_story(from, partition, record, death);
+        let message = with_story(from, partition, record, message, death);
         let Some(to) = self.by_name.get_mut(&name) else { return Buried::Missing(name) };
         if !to.has_room(size_of(&message)) {
             return Buried::Full;
@@ -68,7 +69,7 @@ impl Queues {
             let death = Death { reason: Reason::Expired, group: None, deliveries: 0, at, now };
             for group in groups.unwrap_or_default() {
                 let death = Death { group: group.as_deref(), ..death };
-                match self.bury(queue, partition, &record, death) {
+                match self.bury(queue, partition, &record, record.message.clone(), death) {
                     Buried::Moved | Buried::Gone => {}
                     // It stays, and expires when there is room. Groups that have their copy get it once more.
                     Buried::Full | Buried::Missing(_) => return,
@@ -97,9 +98,15 @@ pub(super) fn origin(queue: &Queue, partition: u16, offset: u64) -> Origin {
 }
 
 /// The message with the story of its death behind its own headers.
-fn with_story(queue: &Queue, partition: usize, record: &Record, death: Death<'_>) -> Message {
+fn with_story(
+    queue: &Queue,
+    partition: usize,
+    record: &Record,
+    message: Message,
+    death: Death<'_>,
+) -> Message {
     let place = origin(queue, partition as u16, record.offset);
-    let replays = replay_mark(&record.message.headers).map_or(0, |mark| mark.count);
+    let replays = replay_mark(&message.headers).map_or(0, |mark| mark.count);
     let story = Envelope {
         death_id: Some(place.death_id(death.group, replays)),
         reason: Some(death.reason),
@@ -111,7 +118,7 @@ fn with_story(queue: &Queue, partition: usize, record: &Record, death: Death<'_>
         ..Envelope::default()
     };
     // It was taken once, so without the story it fits. A message without a story is better than none.
-    encode(&record.message, &story, MAX_MESSAGE).unwrap_or_else(|_| record.message.clone())
+    encode(&message, &story, MAX_MESSAGE).unwrap_or(message)
 }
 
 fn sentence(death: Death<'_>) -> String {

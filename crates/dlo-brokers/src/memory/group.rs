@@ -8,6 +8,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::sync::Arc;
 
+use dlo_core::message::{Headers, Message};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -44,6 +45,8 @@ pub(super) struct Share {
 #[derive(Debug)]
 pub(super) struct Open {
     pub(super) record: Arc<Record>,
+    /// What this group carries from one delivery to the next, in place of the record's headers of the same names.
+    pub(super) carried: Option<Arc<Headers>>,
     pub(super) deliveries: u32,
     pub(super) holder: Option<MemberId>,
 }
@@ -53,7 +56,17 @@ pub(super) struct Open {
 pub(super) struct HandedOut {
     pub(super) partition: u16,
     pub(super) record: Arc<Record>,
+    pub(super) carried: Option<Arc<Headers>>,
     pub(super) deliveries: u32,
+}
+
+/// The message of a record as one group has it.
+pub(super) fn message(record: &Record, carried: Option<&Headers>) -> Message {
+    let mut message = record.message.clone();
+    if let Some(carried) = carried {
+        message.headers.supersede(carried.clone());
+    }
+    message
 }
 
 impl Group {
@@ -102,9 +115,12 @@ impl Group {
             while out.len() < max {
                 let Some(offset) = share.next_visible(&logs[partition], now) else { break };
                 match share.hand_out(offset, member, limit) {
-                    Some((record, deliveries)) => {
-                        out.push(HandedOut { partition: number, record, deliveries })
-                    }
+                    Some(open) => out.push(HandedOut {
+                        partition: number,
+                        record: Arc::clone(&open.record),
+                        carried: open.carried.clone(),
+                        deliveries: open.deliveries,
+                    }),
                     None => spent.push((number, offset)),
                 }
             }
@@ -141,7 +157,8 @@ impl Share {
         while let Some(record) = log.get(self.next) {
             let offset = self.next;
             self.next += 1;
-            self.open.insert(offset, Open { record: record.hold(), deliveries: 0, holder: None });
+            let open = Open { record: record.hold(), carried: None, deliveries: 0, holder: None };
+            self.open.insert(offset, open);
             match record.due {
                 Some(due) if due > now => self.delayed.push(Reverse((due, offset))),
                 Some(_) | None => return Some(offset),
@@ -151,7 +168,7 @@ impl Share {
     }
 
     /// Marks a message as in flight; `None` when it was delivered as often as it may be.
-    fn hand_out(&mut self, offset: u64, member: MemberId, limit: Option<u32>) -> Option<(Arc<Record>, u32)> {
+    fn hand_out(&mut self, offset: u64, member: MemberId, limit: Option<u32>) -> Option<&Open> {
         let open = self.open.get_mut(&offset)?;
         if limit.is_some_and(|limit| open.deliveries >= limit) {
             return None;
@@ -160,7 +177,7 @@ impl Share {
         open.holder = Some(member);
         let in_flight = self.held.map_or(0, |(_, count)| count);
         self.held = Some((member, in_flight + 1));
-        Some((Arc::clone(&open.record), open.deliveries))
+        Some(open)
     }
 
     /// Whether `member` has that message in flight.
@@ -175,6 +192,15 @@ impl Share {
         {
             open.holder = None;
             self.held = self.held.and_then(|(holder, count)| (count > 1).then(|| (holder, count - 1)));
+        }
+    }
+
+    /// From its next delivery on the message says this as well.
+    pub(super) fn carry(&mut self, offset: u64, more: Headers) {
+        if let Some(open) = self.open.get_mut(&offset) {
+            let mut all = open.carried.take().map(Arc::unwrap_or_clone).unwrap_or_default();
+            all.supersede(more);
+            open.carried = Some(Arc::new(all));
         }
     }
 

@@ -249,6 +249,8 @@ fn capabilities() -> Capabilities {
         delivery_count: true,
         delay: Some(DelayLimits { longest: LONGEST_DELAY, outstanding: None }),
         delayed_publish: Some(DelayLimits { longest: LONGEST_DELAY, outstanding: None }),
+        again_carries: true,
+        waiting_keeps_order: false,
         looking_is_free: true,
         drain_removes: true,
         offsets: true,

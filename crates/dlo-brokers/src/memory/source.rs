@@ -18,7 +18,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::dead::{Buried, Death, origin};
-use super::group::{HandedOut, MemberId, Share};
+use super::group::{HandedOut, MemberId, Share, message};
 use super::{LONGEST_DELAY, MemoryBroker, Queues};
 
 /// Bits of a tag that hold the offset; the rest hold the partition.
@@ -160,14 +160,14 @@ impl Seat {
 }
 
 fn delivery(one: HandedOut, template: &Origin) -> Delivery {
-    let HandedOut { partition, record, deliveries } = one;
+    let HandedOut { partition, record, carried, deliveries } = one;
     let tag = Place { partition, offset: record.offset }.tag();
     let place = Origin {
         partition: Some(i32::from(partition)),
         offset: i64::try_from(record.offset).ok(),
         ..template.clone()
     };
-    let mut delivery = Delivery::new(record.message.clone(), place, tag);
+    let mut delivery = Delivery::new(message(&record, carried.as_deref()), place, tag);
     delivery.delivery_count = Some(deliveries);
     delivery.redelivered = deliveries > 1;
     delivery.published_at = Some(record.published_at);
@@ -180,7 +180,8 @@ impl Queues {
         let Some(share) = self.share(seat, place)? else { return Ok(Buried::Gone) };
         let Some(open) = share.open.get(&place.offset) else { return Ok(Buried::Gone) };
         let (record, death) = (Arc::clone(&open.record), Death { deliveries: open.deliveries, ..death });
-        let buried = self.bury(&seat.queue, usize::from(place.partition), &record, death);
+        let message = message(&record, open.carried.as_deref());
+        let buried = self.bury(&seat.queue, usize::from(place.partition), &record, message, death);
         if matches!(buried, Buried::Moved | Buried::Gone) {
             self.finish(seat, place)?;
         }
@@ -240,6 +241,9 @@ impl MemorySettler {
                 Settlement::Again { after } => {
                     let due = (!after.is_zero()).then(|| now + after.min(LONGEST_DELAY));
                     share.land(place.offset, seat.member);
+                    if let Some(carry) = one.carry {
+                        share.carry(place.offset, *carry);
+                    }
                     share.put_back(place.offset, due);
                 }
                 Settlement::Refuse => {

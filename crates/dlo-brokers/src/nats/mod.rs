@@ -123,6 +123,8 @@ fn capabilities(config: &NatsConfig) -> Capabilities {
             outstanding: Some(u64::from(config.max_ack_pending)),
         }),
         delayed_publish: None,
+        again_carries: false,
+        waiting_keeps_order: false,
         looking_is_free: true,
         drain_removes: true,
         offsets: true,

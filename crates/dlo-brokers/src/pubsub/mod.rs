@@ -128,6 +128,8 @@ fn capabilities(config: &PubsubConfig) -> Capabilities {
         delivery_count: false,
         delay: Some(DelayLimits { longest: config::LONGEST_DEADLINE, outstanding: None }),
         delayed_publish: None,
+        again_carries: false,
+        waiting_keeps_order: false,
         looking_is_free: false,
         drain_removes: true,
         offsets: false,

@@ -22,6 +22,8 @@ const TYPES: &str = "types";
 const PERSISTENT: u8 = 2;
 /// Properties and headers of a message are one frame, and servers take frames of 128 KiB unless told otherwise.
 const HEADER_FRAME: usize = 128 * 1024 - 64;
+/// The most that properties beside the headers take: ten short strings and a few numbers.
+const PROPERTIES: usize = 10 * 256 + 32;
 /// The last second of the year 9999: a time beyond it is somebody's milliseconds.
 const LAST_SECOND: u64 = 253_402_300_799;
 
@@ -158,6 +160,24 @@ pub(super) fn properties(message: &Message, user: &str) -> Result<BasicPropertie
         )));
     }
     Ok(properties.with_headers(table).with_delivery_mode(PERSISTENT))
+}
+
+/// The properties of a copy with `carry` in its headers, in place of those of the same names. A copy that would be more
+/// than RabbitMQ takes goes without: the server would close the channel, and everything on it would come again.
+pub(super) fn carrying(copy: BasicProperties, carry: &Headers) -> BasicProperties {
+    let mut table = copy.headers().as_ref().map(|headers| headers.inner().clone()).unwrap_or_default();
+    table.retain(|name, _| carry.last(name.as_str()).is_none());
+    for header in carry.on_wire() {
+        let Ok(name) = ShortString::try_new(header.name.as_str()) else { continue };
+        table.insert(name, table::write(header.value.as_ref(), None));
+    }
+    let table = FieldTable::from(table);
+    let size = table::encoded_len(&table) + PROPERTIES;
+    if size > HEADER_FRAME {
+        tracing::warn!(target: "rabbitmq", size, limit = HEADER_FRAME, "a retry is too large for its story");
+        return copy;
+    }
+    copy.with_headers(table)
 }
 
 /// The properties that a producer may set, and their bytes.

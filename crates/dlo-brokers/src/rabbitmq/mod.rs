@@ -184,6 +184,8 @@ fn capabilities(config: &RabbitmqConfig) -> Capabilities {
         delivery_count: config.queue_type == QueueType::Quorum,
         delay: Some(delays),
         delayed_publish: Some(delays),
+        again_carries: true,
+        waiting_keeps_order: false,
         looking_is_free: false,
         drain_removes: true,
         offsets: false,

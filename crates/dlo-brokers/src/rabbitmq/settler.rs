@@ -2,13 +2,15 @@
 //!
 //! AMQP has no answer to an acknowledgement. But a channel does one thing after the other, so behind the answers goes one
 //! question that changes nothing (the prefetch, once more): when its reply is there, the server has had them all. That is
-//! one round trip a batch. What is to come again later is copied to a retry queue, and answered as done only when the
-//! server has confirmed the copy: a crash between the two leaves a duplicate, never a hole.
+//! one round trip a batch. What is to come again later is copied to a retry queue, and what carries something at once to
+//! its own queue; it is answered as done only when the server has confirmed the copy: a crash between the two leaves a
+//! duplicate, never a hole.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use dlo_core::broker::{BrokerError, Settled, Settlement, Settler};
+use dlo_core::message::Headers;
 use futures::future::try_join_all;
 use lapin::Channel;
 use lapin::options::{BasicAckOptions, BasicNackOptions, BasicQosOptions, BasicRejectOptions};
@@ -16,8 +18,9 @@ use lapin::options::{BasicAckOptions, BasicNackOptions, BasicQosOptions, BasicRe
 use super::config::QueueType;
 use super::connection::answered;
 use super::hops::{self, Tier};
+use super::message::carrying;
 use super::publisher::Letter;
-use super::seat::{Held, Seat, Tag};
+use super::seat::{Held, Seat, Tag, short};
 
 /// Answers that may be on their way to a quorum queue at once.
 const UNHEARD: usize = 24;
@@ -35,13 +38,23 @@ impl Settler for RabbitmqSettler {
     }
 }
 
+/// A delivery that comes again as a copy.
+#[derive(Debug)]
+struct Repeat {
+    number: u64,
+    /// Where it waits; `None`: nowhere, it goes to the end of its queue.
+    tier: Option<&'static Tier>,
+    held: Held,
+    carry: Option<Box<Headers>>,
+}
+
 /// The deliveries of one batch, by answer.
 #[derive(Debug, Default)]
 struct Answers {
     done: Vec<u64>,
     requeue: Vec<u64>,
     refuse: Vec<u64>,
-    later: Vec<(u64, &'static Tier, Held)>,
+    repeat: Vec<Repeat>,
     /// Came on a channel that is gone: the server has taken them back and delivers them again.
     gone: usize,
 }
@@ -86,29 +99,41 @@ fn take(seat: &Seat, generation: u16, settled: Vec<Settled>) -> Answers {
         match one.how {
             Settlement::Done => answers.done.push(tag.number),
             Settlement::Refuse => answers.refuse.push(tag.number),
-            Settlement::Again { after } if after.is_zero() => answers.requeue.push(tag.number),
-            Settlement::Again { after } => answers.later.push((tag.number, Tier::for_delay(after), held)),
+            Settlement::Again { after } if after.is_zero() && one.carry.is_none() => {
+                answers.requeue.push(tag.number);
+            }
+            Settlement::Again { after } => {
+                let tier = (!after.is_zero()).then(|| Tier::for_delay(after));
+                answers.repeat.push(Repeat { number: tag.number, tier, held, carry: one.carry });
+            }
         }
     }
     answers
 }
 
-/// Copies what is to come later. What was copied is done; what could not be is given back to the queue at once.
+/// Copies what is to come later, or with more than it came with. What was copied is done; what could not be is given back to the queue at once.
 async fn put_off(seat: &Seat, answers: &mut Answers) -> Result<(), BrokerError> {
-    if answers.later.is_empty() {
+    if answers.repeat.is_empty() {
         return Ok(());
     }
     let mut ready = Ok(());
-    let mut letters = Vec::with_capacity(answers.later.len());
-    for (number, tier, held) in answers.later.drain(..) {
-        match seat.shared.retry_queue(&seat.queue, tier).await {
+    let mut letters = Vec::with_capacity(answers.repeat.len());
+    for Repeat { number, tier, held, carry } in answers.repeat.drain(..) {
+        let queue = match tier {
+            Some(tier) => seat.shared.retry_queue(&seat.queue, tier).await,
+            None => short(&seat.queue),
+        };
+        match queue {
             Ok(queue) => {
-                let properties = hops::again(
+                let mut properties = hops::again(
                     &held.properties,
                     held.deliveries,
                     held.exchange.as_str(),
                     held.routing_key.as_str(),
                 );
+                if let Some(carry) = carry {
+                    properties = carrying(properties, &carry);
+                }
                 letters.push((number, Letter { queue, properties, payload: held.payload }));
             }
             Err(why) => {
@@ -131,7 +156,7 @@ async fn put_off(seat: &Seat, answers: &mut Answers) -> Result<(), BrokerError> 
 }
 
 async fn tell(seat: &Seat, generation: u16, channel: &Channel, answers: Answers) -> Result<(), BrokerError> {
-    let Answers { mut done, requeue, refuse, later: _, gone: _ } = answers;
+    let Answers { mut done, requeue, refuse, repeat: _, gone: _ } = answers;
     if done.is_empty() && requeue.is_empty() && refuse.is_empty() {
         return Ok(());
     }

@@ -159,6 +159,8 @@ fn capabilities(config: &RedisConfig) -> Capabilities {
         delivery_count: true,
         delay,
         delayed_publish: delay,
+        again_carries: false,
+        waiting_keeps_order: false,
         looking_is_free: true,
         drain_removes: true,
         // An entry has an id, not a number.

@@ -54,6 +54,8 @@ fn capabilities() -> Capabilities {
         delivery_count: false,
         delay: None,
         delayed_publish: None,
+        again_carries: false,
+        waiting_keeps_order: false,
         looking_is_free: false,
         drain_removes: true,
         offsets: false,

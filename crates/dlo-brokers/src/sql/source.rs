@@ -247,7 +247,7 @@ impl Hands {
 impl Settler for Hands {
     async fn settle(&self, settled: Vec<Settled>) -> Result<(), BrokerError> {
         let mut by_batch: BTreeMap<u64, Vec<(u16, Settlement)>> = BTreeMap::new();
-        for Settled { tag, how } in settled {
+        for Settled { tag, how, carry: _ } in settled {
             let place = u16::try_from(tag.0 & u64::from(u16::MAX)).unwrap_or(u16::MAX);
             by_batch.entry(tag.0 >> PLACES).or_default().push((place, how));
         }

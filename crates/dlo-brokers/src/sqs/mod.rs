@@ -138,6 +138,8 @@ fn capabilities(config: &SqsConfig) -> Capabilities {
         delivery_count: true,
         delay: delay(config::LONGEST_VISIBILITY, Some(IN_FLIGHT)),
         delayed_publish: delay(publisher::LONGEST_DELAY, None),
+        again_carries: false,
+        waiting_keeps_order: false,
         looking_is_free: false,
         drain_removes: true,
         offsets: false,
@@ -159,6 +161,7 @@ fn fifo(standard: &Capabilities) -> Capabilities {
         order: Order::PerPartition,
         delay: standard.delay.map(|limits| DelayLimits { outstanding: Some(IN_FLIGHT_FIFO), ..limits }),
         delayed_publish: None,
+        waiting_keeps_order: true,
         dedupe_window: Some(DEDUPE_WINDOW),
         ..standard.clone()
     }

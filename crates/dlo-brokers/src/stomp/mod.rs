@@ -54,6 +54,8 @@ fn capabilities(config: &StompConfig) -> Capabilities {
         delivery_count: false,
         delay,
         delayed_publish: delay,
+        again_carries: true,
+        waiting_keeps_order: false,
         looking_is_free: false,
         drain_removes: true,
         offsets: false,

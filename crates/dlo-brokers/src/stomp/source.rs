@@ -278,11 +278,14 @@ impl Settler for StompSettler {
 impl StompSettler {
     fn plan(&self, inner: &mut Inner, settled: Vec<Settled>) -> Result<Plan, BrokerError> {
         let mut plan = Plan::default();
-        for Settled { tag, how } in settled {
-            let Some(held) = inner.held.remove(&tag.0) else {
+        for Settled { tag, how, carry } in settled {
+            let Some(mut held) = inner.held.remove(&tag.0) else {
                 plan.gone += 1;
                 continue;
             };
+            if let Some(carry) = carry {
+                held.copy.headers.supersede(*carry);
+            }
             let copy = |delay| {
                 encode(&self.hands.queue, &held.copy, delay)
                     .map_err(|why| BrokerError::Refused(why.to_string()))

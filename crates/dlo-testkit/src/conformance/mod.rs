@@ -14,6 +14,7 @@ use dlo_core::broker::{
 use dlo_core::message::{Message, Payload};
 
 pub mod bytes;
+pub mod carrying;
 pub mod delays;
 pub mod groups;
 pub mod inspecting;
@@ -192,6 +193,9 @@ macro_rules! broker_conformance {
             delays: a_delayed_publish_is_invisible_until_its_time;
             delays: a_receive_waits_no_longer_than_told;
             delays: a_receive_wakes_when_something_comes;
+            carrying: what_is_carried_stands_on_the_next_delivery_in_place_of_what_stood_there;
+            carrying: what_is_carried_reaches_the_next_consumer_as_well;
+            carrying: what_is_carried_is_for_its_own_group_only;
             bytes: payload_and_key_arrive_byte_for_byte;
             bytes: an_empty_payload_and_one_of_a_megabyte_arrive;
             bytes: text_headers_arrive;

@@ -47,6 +47,7 @@ async fn a_message_that_waits_holds_up_its_own_group_and_no_other() {
     let (broker, queue) = lab(&Sqs::localstack().await.endpoint).await;
     publish(&*broker, &queue, vec![keyed("a", "a1")]).await;
     let mut source = broker.source(&queue, "g").await.unwrap();
+    assert!(source.capabilities().waiting_keeps_order && !broker.capabilities().waiting_keeps_order);
     let first = receive(&mut source, 1).await;
     settle(&*source, first, Settlement::Again { after: Duration::from_secs(4) }).await;
     publish(&*broker, &queue, vec![keyed("a", "a2"), keyed("b", "b1")]).await;

@@ -31,6 +31,12 @@ pub struct Doom {
     of_cause: u64,
 }
 
+impl Doom {
+    pub fn cause(&self) -> &Cause {
+        &self.cause
+    }
+}
+
 /// What becomes of a message that is to be parked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]

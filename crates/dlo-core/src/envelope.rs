@@ -24,9 +24,9 @@ use crate::verdict::VerdictKind;
 
 pub use death::{decode, encode};
 pub use fit::{BodyTooLarge, size};
-pub use hop::{RetryHop, decode_hop, encode_hop};
+pub use hop::{RetryHop, decode_hop, encode_hop, hop_headers};
 pub use names::VERSION;
-pub use replay::{ReplayMark, mark_replayed, replay_mark};
+pub use replay::{ReplayMark, aim_at, mark_replayed, replay_mark, target_group};
 pub use strip::strip_for_replay;
 
 /// One death as headers tell it. What was not there, or was no sense, is `None`.

@@ -3,87 +3,96 @@
 //! Gate, handler, decision, deed; around again for a quick retry. A message that meets our own shutdown on the way goes
 //! back as it came: not charged, not parked. Only one that was decided before is carried through.
 
-use std::panic::AssertUnwindSafe;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use dlo_core::broker::{Capabilities, Delivery, Publisher, Settled, Settlement, Unsettled};
-use dlo_core::classify::{PROCESSING_TIMEOUT, Place, Ruleset};
-use dlo_core::envelope::replay_mark;
+use dlo_core::brake::{Cause, Judgement};
+use dlo_core::broker::{Destination, Settled, Settlement, Unsettled};
+use dlo_core::classify::Place;
+use dlo_core::envelope::{hop_headers, replay_mark, target_group};
 use dlo_core::failure::Failure;
+use dlo_core::fingerprint::template;
 use dlo_core::message::Message;
 use dlo_core::origin::Origin;
+use dlo_core::poison::{Mark, Standing};
 use dlo_core::reason::Reason;
-use dlo_core::time::Clock;
-use dlo_core::units::HumanDuration;
 use dlo_core::verdict::{Decision, Stage, Verdict, VerdictKind, decide};
-use futures::FutureExt;
 use rand::RngExt;
-use rand::rngs::StdRng;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio_util::sync::CancellationToken;
+use tokio::time::Instant;
 
-use crate::act::{self, Death};
-use crate::builder::Policy;
-use crate::delay::{self, MOST_HELD, Means};
-use crate::events::{Event, Watch};
-use crate::gates::{Ended, Gates, Passage};
-use crate::handler::{Context, Handler, Unhandled};
-use crate::story::{Stories, Story};
+use crate::config::Behind;
+use crate::delay::{self, Means};
+use crate::events::Event;
+use crate::gates::{Ended, Passage};
+use crate::handler::{Context, Unhandled};
+use crate::lanes::{Carried, Lane};
+use crate::letters::Death;
+use crate::outbox::{Content, Parcel};
+use crate::room::Weight;
+use crate::shared::{Running, Shared};
+use crate::story::Story;
 
-/// What stands on the record when a message was parked because a dependency is down.
+/// What stands on the record when nobody was asked.
 const BY_BREAKER: &str = "policy:circuit_open";
+const BY_POISON: &str = "policy:poison";
+const BY_LANE: &str = "policy:parked_behind";
+/// How often a message that is to be parked looks whether others end alike.
+const LOOK: Duration = Duration::from_millis(20);
 
-/// Everything that the messages of one consumer share.
-pub(crate) struct Shared {
-    pub(crate) group: String,
-    pub(crate) consumer_id: Option<String>,
-    pub(crate) consumer_version: Option<String>,
-    pub(crate) policy: Policy,
-    pub(crate) rules: Ruleset,
-    pub(crate) handler: Arc<dyn Handler>,
-    pub(crate) capabilities: Capabilities,
-    pub(crate) publisher: Arc<dyn Publisher>,
-    pub(crate) dead_letters: Option<String>,
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) watch: Box<dyn Watch>,
-    pub(crate) gates: Gates,
-    pub(crate) stories: Mutex<Stories>,
-    pub(crate) random: Mutex<StdRng>,
-    pub(crate) shutdown: CancellationToken,
-    pub(crate) slots: Arc<Semaphore>,
-    pub(crate) held: AtomicUsize,
+/// What is to be done with a delivery.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Errand {
+    Handle,
+    /// The one before it in its lane waits for its retry, and the policy parks what is behind.
+    ParkBehind,
 }
 
 /// How one attempt ended.
 enum Attempted {
-    Handled,
-    /// A probe found its dependency still down: the message waits on, at no charge.
+    Handled {
+        took: Duration,
+    },
+    /// It was not the message's fault: once more, at no charge.
     AtNoCharge,
     /// Our own shutdown came in between.
     Interrupted,
     Failed(Failure, Decision),
     /// A dependency is down and the policy parks.
     CircuitOpen(String),
+    /// The handler did not survive it, once too often.
+    Poison {
+        crashes: u32,
+    },
 }
 
 /// A message out of its delivery.
 pub(crate) struct Held {
     pub(crate) message: Message,
     /// Where it stands at the broker now; its first place is in its story.
-    pub(crate) place: Origin,
+    place: Origin,
     right: Unsettled,
+    lane: Option<Lane>,
+    mark: Mark,
+    /// Deliveries by the broker's count that nothing here explains.
+    unexplained: u32,
+    arrived: Instant,
+    weight: Weight,
 }
 
-/// Works on one delivery until it is settled. `None`: it goes back as it came.
+/// Works on one delivery until it is settled, or handed over to be. `None`: nothing is to be told now.
 pub(crate) async fn process(
     shared: Arc<Shared>,
-    delivery: Delivery,
-    mut slot: Option<OwnedSemaphorePermit>,
+    carried: Carried,
+    lane: Option<Lane>,
+    errand: Errand,
+    arrived: Instant,
 ) -> Option<Settled> {
-    let mut story = shared.story_of(&delivery);
+    let Carried { delivery, weight } = carried;
+    let counted = delivery.delivery_count.unwrap_or(1);
+    let remembered = shared.remembered(&delivery);
+    let recalled = remembered.is_some();
+    let mut story = remembered.unwrap_or_else(|| shared.told(&delivery));
     let mut context = Context {
         origin: story.origin.clone(),
         published_at: story.published_at,
@@ -92,108 +101,192 @@ pub(crate) async fn process(
         replay: replay_mark(&delivery.message.headers),
     };
     let (message, place, right) = delivery.split();
-    let held = Held { message, place, right };
-    let meant_for = context.replay.as_ref().and_then(|mark| mark.target_group.as_deref());
-    if meant_for.is_some_and(|group| group != shared.group) {
+    if target_group(&message.headers).is_some_and(|group| group != shared.letters.group) {
         shared.watch.saw(&Event::Skipped { origin: &story.origin });
-        return Some(held.right.settle(Settlement::Done));
+        return Some(right.settle(Settlement::Done));
     }
-    loop {
-        context.attempt = story.attempt;
-        match shared.attempt(&held.message, &context, &story).await {
-            Attempted::Handled => {
-                let attempts = story.attempt.number();
-                shared.watch.saw(&Event::Handled { origin: &story.origin, attempts });
-                return Some(held.right.settle(Settlement::Done));
-            }
-            Attempted::AtNoCharge => {}
-            Attempted::Interrupted => return None,
-            Attempted::CircuitOpen(dependency) => return shared.park_unheard(held, story, dependency).await,
-            Attempted::Failed(failure, decision) => {
-                story.failed(&failure, &decision.verdict, shared.clock.now());
-                let (reason, verdict) = match decision.verdict {
-                    Verdict::Retry { after, stage } => {
-                        shared.tell_retry(&story, &failure, after, stage);
-                        story.next_attempt();
-                        match shared.put_off(&held, &story, after, stage, &mut slot).await? {
-                            Waited::Here => continue,
-                            Waited::AtTheBroker(how) => return Some(held.right.settle(how)),
-                        }
-                    }
-                    Verdict::DeadLetter { reason } => (reason, VerdictKind::DeadLetter),
-                    Verdict::Discard { reason } => (reason, VerdictKind::Discard),
-                };
-                let attempts = story.attempt.number();
-                let death = Death { failure, reason, verdict, rule: decision.rule, attempts };
-                act::park(&shared, &held, &story, &death).await?;
-                return Some(held.right.settle(Settlement::Done));
-            }
+    let mark = story.mark(&message);
+    // What the broker counts beyond all attempts there can be is not explained by retries.
+    let explained = if recalled { counted } else { shared.policy.retry.attempts.get() + 1 };
+    let unexplained = counted.saturating_sub(explained);
+    let mut held = Held { message, place, right, lane, mark, unexplained, arrived, weight };
+    if shared.outbox.has_graves() {
+        let death = story.death_id(&held.message, &shared.letters.group);
+        held.right = shared.outbox.adopt(death, held.right)?;
+    }
+    if errand == Errand::ParkBehind {
+        return shared.park_unheard(held, story, parked_behind()).await;
+    }
+    if let Some(early) = story.early(shared.clock.now()) {
+        match shared.put_off(held, &mut story, early, Stage::Delayed).await? {
+            Waited::Here(back) => held = back,
+            Waited::AtTheBroker(settled) => return Some(settled),
+            Waited::HandedOver => return None,
         }
     }
+    shared.attempts(held, story, &mut context).await
 }
 
 /// How a retry waited for its time.
 enum Waited {
-    Here,
-    /// It leaves our hands, settled like this.
-    AtTheBroker(Settlement),
+    Here(Held),
+    AtTheBroker(Settled),
+    /// It is in the outbox, which settles it.
+    HandedOver,
 }
 
 impl Shared {
-    fn story_of(&self, delivery: &Delivery) -> Story {
-        let mut stories = self.stories.lock().unwrap_or_else(PoisonError::into_inner);
-        let remembered = if stories.is_empty() { None } else { stories.recall(&delivery.origin) };
-        remembered.unwrap_or_else(|| Story::of(delivery, &self.policy.retry))
+    async fn attempts(&self, mut held: Held, mut story: Story, context: &mut Context) -> Option<Settled> {
+        loop {
+            context.attempt = story.attempt;
+            match self.attempt(&held, context, &story).await {
+                Attempted::Handled { took } => {
+                    self.watch.saw(&Event::Handled {
+                        origin: &story.origin,
+                        attempts: story.attempt.number(),
+                        waited: held.arrived.elapsed().saturating_sub(took),
+                        took,
+                        replay: context.replay.as_ref(),
+                    });
+                    self.forget(&held);
+                    return Some(held.right.settle(Settlement::Done));
+                }
+                Attempted::AtNoCharge => {}
+                Attempted::Interrupted => return None,
+                Attempted::CircuitOpen(dependency) => {
+                    return self.park_unheard(held, story, circuit_open(dependency)).await;
+                }
+                Attempted::Poison { crashes } => {
+                    return self.park_unheard(held, story, poison(crashes)).await;
+                }
+                Attempted::Failed(failure, decision) => {
+                    story.failed(&failure, &decision.verdict, self.clock.now());
+                    let (reason, verdict) = match decision.verdict {
+                        Verdict::Retry { after, stage } => {
+                            self.tell_retry(&story, &failure, after, stage);
+                            story.next_attempt();
+                            match self.put_off(held, &mut story, after, stage).await? {
+                                Waited::Here(back) => held = back,
+                                Waited::AtTheBroker(settled) => return Some(settled),
+                                Waited::HandedOver => return None,
+                            }
+                            continue;
+                        }
+                        Verdict::DeadLetter { reason } => (reason, VerdictKind::DeadLetter),
+                        Verdict::Discard { reason } => (reason, VerdictKind::Discard),
+                    };
+                    let attempts = story.attempt.number();
+                    let death = Death { failure, reason, verdict, rule: decision.rule, attempts };
+                    return self.park(held, story, death).await;
+                }
+            }
+        }
     }
 
-    async fn attempt(&self, message: &Message, context: &Context, story: &Story) -> Attempted {
-        let is_retry = context.attempt.number() > 1;
-        let passage = self.gates.pass(is_retry, &self.shutdown, &*self.watch).await;
-        match passage {
-            Passage::Shutdown => return Attempted::Interrupted,
-            Passage::Closed(dependency) => return Attempted::CircuitOpen(dependency),
-            Passage::Free | Passage::Probe(..) => {}
-        }
-        let Err(failure) = self.handle(message.clone(), context).await else {
-            self.gates.ended(passage, &Ended::Handled, &*self.watch);
-            return Attempted::Handled;
+    async fn attempt(&self, held: &Held, context: &Context, story: &Story) -> Attempted {
+        let alone = match self.pills.look(held.mark, held.unexplained, self.clock.now()) {
+            Standing::Innocent => false,
+            Standing::Suspect => true,
+            Standing::Poison { crashes } => return Attempted::Poison { crashes },
+        };
+        let (passage, place) = match self.admitted(context.attempt.number() > 1, alone).await {
+            Ok(admitted) => admitted,
+            Err(Passage::Closed(dependency)) => return Attempted::CircuitOpen(dependency),
+            Err(_) => return Attempted::Interrupted,
+        };
+        let began = Instant::now();
+        let result = {
+            let _in_handler = self.pills.enter(held.mark, self.clock.now());
+            self.handle(held.message.clone(), context).await
+        };
+        drop(place);
+        let unhandled = match result {
+            Ok(()) => {
+                self.gates.ended(passage, &Ended::Handled, &*self.watch);
+                self.pills.cleared(held.mark);
+                return Attempted::Handled { took: began.elapsed() };
+            }
+            Err(unhandled) => unhandled,
         };
         // A handler that fails while we shut down may fail because of it: its message goes back as it came.
         if self.shutdown.is_cancelled() {
             return Attempted::Interrupted;
         }
-        let failure = failure.bounded();
-        let place = Place {
-            queue: &story.origin.queue,
-            consumer: Some(&self.group),
-            event_type: message.headers.event_type(),
-        };
-        let classified = self.rules.classify(&failure, &place, self.policy.unknown);
-        let ended = match (&classified.dependency, classified.verdict) {
-            (Some(dependency), VerdictKind::Retry) => Ended::DependencyFailed(dependency),
-            _ => Ended::OtherwiseFailed,
-        };
-        if self.gates.ended(passage, &ended, &*self.watch) {
-            return Attempted::AtNoCharge;
+        match unhandled {
+            Unhandled::Failed(failure) => {
+                self.pills.cleared(held.mark);
+                self.failed(held, story, passage, failure.bounded()).await
+            }
+            Unhandled::Absent(problem) => {
+                self.gates.ended(passage, &Ended::Absent(&problem), &*self.watch);
+                Attempted::AtNoCharge
+            }
+            Unhandled::Lost(problem) => {
+                self.gates.ended(passage, &Ended::Lost, &*self.watch);
+                self.pills.lost(held.mark, alone, self.clock.now());
+                self.watch.saw(&Event::HandlerLost { origin: &story.origin, problem: &problem });
+                Attempted::AtNoCharge
+            }
         }
-        let random = self.random.lock().unwrap_or_else(PoisonError::into_inner).random();
-        let situation = story.situation(self.clock.now());
-        let decision = decide(&classified, &failure, &situation, &self.policy.retry, random);
-        Attempted::Failed(failure, decision)
     }
 
-    /// Runs the handler. Running over time is a failure, and so is a panic.
-    async fn handle(&self, message: Message, context: &Context) -> Result<(), Failure> {
-        let running = AssertUnwindSafe(self.handler.handle(message, context)).catch_unwind();
-        match tokio::time::timeout(self.policy.timeout, running).await {
-            Ok(Ok(result)) => result.map_err(|unhandled| match unhandled {
-                Unhandled::Failed(failure) => failure,
-                Unhandled::Absent(what) | Unhandled::Lost(what) => Failure::new("dlo.HandlerGone", what),
-            }),
-            Ok(Err(_panic)) => Err(Failure::new("panic", "the handler panicked")),
-            Err(_elapsed) => {
-                let allowed = HumanDuration(self.policy.timeout);
-                Err(Failure::new(PROCESSING_TIMEOUT, format!("the handler ran over its {allowed}")))
+    /// Waits at the gates, then for a place among the handlers. Who waited long for a place looks at the gates again.
+    async fn admitted(&self, is_retry: bool, alone: bool) -> Result<(Passage, Running<'_>), Passage> {
+        let mut spends = is_retry;
+        loop {
+            let passage = self.gates.pass(spends, &self.shutdown, &*self.watch).await;
+            if matches!(passage, Passage::Closed(_) | Passage::Shutdown) {
+                return Err(passage);
+            }
+            let place = self.shutdown.run_until_cancelled(self.running(alone)).await;
+            let Some(place) = place else { return Err(Passage::Shutdown) };
+            if !matches!(passage, Passage::Free) || !self.gates.is_shut() {
+                return Ok((passage, place));
+            }
+            // What was granted is granted once.
+            spends = false;
+        }
+    }
+
+    async fn failed(&self, held: &Held, story: &Story, passage: Passage, failure: Failure) -> Attempted {
+        let place = Place {
+            queue: &story.origin.queue,
+            consumer: Some(&self.letters.group),
+            event_type: held.message.headers.event_type(),
+        };
+        let classified = self.rules.classify(&failure, &place, self.policy.unknown);
+        let retryable = classified.verdict == VerdictKind::Retry;
+        let dependency = classified.dependency.as_deref().filter(|_| retryable);
+        let cause = cause(&failure);
+        if self.gates.ended(passage, &Ended::Failed { dependency, cause: &cause }, &*self.watch) {
+            return Attempted::AtNoCharge;
+        }
+        let random = self.random();
+        let situation = story.situation(self.clock.now());
+        let decision = decide(&classified, &failure, &situation, &self.policy.retry, random);
+        match decision.verdict {
+            Verdict::Retry { .. } => Attempted::Failed(failure, decision),
+            Verdict::Discard { .. } => {
+                self.gates.flowed();
+                Attempted::Failed(failure, decision)
+            }
+            Verdict::DeadLetter { .. } => match self.doomed(cause).await {
+                Some(true) => Attempted::Failed(failure, decision),
+                Some(false) => Attempted::AtNoCharge,
+                None => Attempted::Interrupted,
+            },
+        }
+    }
+
+    /// Whether a message that is to be parked is, or its consumer has a larger problem. `None`: the shutdown came.
+    async fn doomed(&self, cause: Cause) -> Option<bool> {
+        let doom = self.gates.doomed(cause);
+        let _held = self.room.hold();
+        loop {
+            match self.gates.judge(&doom, &*self.watch) {
+                Judgement::Park | Judgement::ParkAndWarn => return Some(true),
+                Judgement::Hold => return Some(false),
+                Judgement::Wait(left) => self.wait(left.min(LOOK)).await?,
             }
         }
     }
@@ -209,61 +302,114 @@ impl Shared {
     }
 
     /// Waits, or has the broker wait. `None`: the shutdown came.
-    async fn put_off(
-        &self,
-        held: &Held,
-        story: &Story,
-        after: Duration,
-        stage: Stage,
-        slot: &mut Option<OwnedSemaphorePermit>,
-    ) -> Option<Waited> {
+    async fn put_off(&self, held: Held, story: &mut Story, after: Duration, stage: Stage) -> Option<Waited> {
         if stage == Stage::Quick {
-            return self.wait(after).await.map(|()| Waited::Here);
+            return self.wait(after).await.map(|()| Waited::Here(held));
         }
-        let waiting = self.stories.lock().unwrap_or_else(PoisonError::into_inner).len() as u64;
-        match delay::choose(&self.capabilities, after, waiting) {
-            Means::Native { after } => {
-                let mut stories = self.stories.lock().unwrap_or_else(PoisonError::into_inner);
-                stories.remember(&held.place, story.clone());
-                Some(Waited::AtTheBroker(Settlement::Again { after }))
-            }
+        story.due = Some(self.clock.now().plus(after));
+        let ordered = held.lane.is_some();
+        let mut means = delay::choose(&self.capabilities, ordered, after, self.stories().len() as u64);
+        let mut carried = None;
+        if let Means::Native { carries: true, .. } = means {
+            let limit = self.capabilities.max_message;
+            carried = hop_headers(&held.message, &story.hop(), limit).ok();
+            // So near the limit that its story does not fit: it waits here.
+            means = if carried.is_some() { means } else { Means::Hold };
+        }
+        match means {
+            Means::Native { after, .. } => Some(Waited::AtTheBroker(match carried {
+                Some(headers) => held.right.again(after, headers),
+                None => {
+                    self.stories().remember(&held.place, story.clone());
+                    held.right.settle(Settlement::Again { after })
+                }
+            })),
             Means::Republish { after } => {
-                act::republish(self, held, story, after).await?;
-                Some(Waited::AtTheBroker(Settlement::Done))
+                self.republish(held, story, after).await;
+                Some(Waited::HandedOver)
             }
-            Means::Hold => self.hold(after, slot).await.map(|()| Waited::Here),
+            Means::Hold => {
+                self.pills.note(held.mark, story.attempt, story.first_failed_at.unwrap_or(self.clock.now()));
+                if let (Some(lane), Behind::Park) = (&held.lane, self.behind) {
+                    self.stuck(lane);
+                }
+                let _held = self.room.hold();
+                self.wait(after).await.map(|()| Waited::Here(held))
+            }
         }
+    }
+
+    async fn republish(&self, held: Held, story: &Story, after: Duration) {
+        // The partition it came from, explicitly: clients hash keys differently.
+        let to = Destination { queue: held.place.queue.clone(), partition: held.place.partition };
+        let aim = Some(self.letters.group.clone()).filter(|_| self.capabilities.groups);
+        let content = Content::Retry { hop: Box::new(story.hop()), aim };
+        let Held { message, right, weight, .. } = held;
+        self.outbox.send(Parcel { to, delay: Some(after), message, content, right, weight }).await;
+    }
+
+    /// Parks a message that was not tried.
+    async fn park_unheard(&self, held: Held, story: Story, mut death: Death) -> Option<Settled> {
+        death.attempts = story.attempt.number() - 1;
+        self.park(held, story, death).await
+    }
+
+    async fn park(&self, held: Held, story: Story, death: Death) -> Option<Settled> {
+        if let (Some(lane), Behind::Park) = (&held.lane, self.behind) {
+            self.stuck(lane);
+        }
+        self.forget(&held);
+        self.pills.cleared(held.mark);
+        let id = story.death_id(&held.message, &self.letters.group);
+        let known = story.origin.offset.is_some() || story.origin.message_id.is_some();
+        let envelope = Box::new(self.letters.envelope(id, &story, &death, self.clock.now()));
+        let to = self.letters.destination(&held.place.queue, held.place.partition, &death);
+        let Held { message, right, weight, .. } = held;
+        let content = Content::Letter { envelope, known };
+        self.outbox.send(Parcel { to, delay: None, message, content, right, weight }).await;
+        None
+    }
+
+    /// What was noted of its attempts is over.
+    fn forget(&self, held: &Held) {
+        self.pills.forget(held.mark);
     }
 
     async fn wait(&self, after: Duration) -> Option<()> {
         self.shutdown.run_until_cancelled(tokio::time::sleep(after)).await
     }
 
-    /// Waits without a place among the handlers, so that others go on; beyond the bound, with it.
-    async fn hold(&self, after: Duration, slot: &mut Option<OwnedSemaphorePermit>) -> Option<()> {
-        if self.held.fetch_add(1, Ordering::Relaxed) < MOST_HELD {
-            *slot = None;
-        }
-        let waited = self.wait(after).await;
-        self.held.fetch_sub(1, Ordering::Relaxed);
-        waited?;
-        if slot.is_none() {
-            *slot = Some(Arc::clone(&self.slots).acquire_owned().await.ok()?);
-        }
-        Some(())
+    fn random(&self) -> f64 {
+        self.random.lock().unwrap_or_else(std::sync::PoisonError::into_inner).random()
     }
+}
 
-    /// Parks a message that was not tried, because the policy does not wait for a dependency that is down.
-    async fn park_unheard(&self, held: Held, story: Story, dependency: String) -> Option<Settled> {
-        let message = format!("dependency `{dependency}` is down");
-        let death = Death {
-            failure: Failure { dependency: Some(dependency), ..Failure::new("dlo.CircuitOpen", message) },
-            reason: Reason::CircuitOpen,
-            verdict: VerdictKind::DeadLetter,
-            rule: BY_BREAKER.to_owned(),
-            attempts: story.attempt.number() - 1,
-        };
-        act::park(self, &held, &story, &death).await?;
-        Some(held.right.settle(Settlement::Done))
-    }
+/// What makes two failures the same to the brake. It is told in logs, so the text of the error is only a number in it.
+fn cause(failure: &Failure) -> Cause {
+    let mut hasher = DefaultHasher::new();
+    template(&failure.message).hash(&mut hasher);
+    let class = if failure.class.is_empty() { "error" } else { &failure.class };
+    let status = failure.http_status.map(|status| format!(" {status}")).unwrap_or_default();
+    Cause(format!("{class}{status} #{:08x}", hasher.finish() as u32))
+}
+
+fn unheard(failure: Failure, reason: Reason, rule: &str) -> Death {
+    Death { failure, reason, verdict: VerdictKind::DeadLetter, rule: rule.to_owned(), attempts: 0 }
+}
+
+fn circuit_open(dependency: String) -> Death {
+    let message = format!("dependency `{dependency}` is down");
+    let failure = Failure { dependency: Some(dependency), ..Failure::new("dlo.CircuitOpen", message) };
+    unheard(failure, Reason::CircuitOpen, BY_BREAKER)
+}
+
+fn poison(crashes: u32) -> Death {
+    let message =
+        format!("the consumer did not survive it: {crashes} crashes with this message in the handler");
+    unheard(Failure::new("dlo.Poison", message), Reason::Poison, BY_POISON)
+}
+
+fn parked_behind() -> Death {
+    let message = "an earlier message of its key waits for its retry or was parked; replay that one first";
+    unheard(Failure::new("dlo.ParkedBehind", message), Reason::Rejected, BY_LANE)
 }

@@ -1,18 +1,23 @@
 //! A consumer before it runs: what it is told, and what is refused at the door.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use dlo_core::brake::BrakeConfig;
 use dlo_core::breaker::BreakerConfig;
-use dlo_core::broker::{Publisher, Source};
+use dlo_core::broker::{Order, Publisher, Source};
 use dlo_core::budget::BudgetConfig;
 use dlo_core::classify::{Ruleset, Unknown};
 use dlo_core::limits;
 use dlo_core::pattern::RuleError;
+use dlo_core::poison::PoisonConfig;
 use dlo_core::policy::RetryPolicy;
 use dlo_core::time::Clock;
+use dlo_core::units::HumanDuration;
 
 use crate::clock::SystemClock;
+use crate::config::{Behind, ConsumerConfig, OrderBy};
 use crate::consumer::Consumer;
 use crate::events::Watch;
 use crate::handler::Handler;
@@ -28,17 +33,27 @@ pub struct Policy {
     pub breaker: BreakerConfig,
     pub when_open: WhenOpen,
     pub budget: BudgetConfig,
+    pub brake: BrakeConfig,
+    pub poison: PoisonConfig,
 }
 
 impl Default for Policy {
     fn default() -> Self {
+        Self::of(&ConsumerConfig::default())
+    }
+}
+
+impl Policy {
+    fn of(config: &ConsumerConfig) -> Self {
         Self {
-            retry: RetryPolicy::default(),
-            unknown: Unknown::default(),
-            timeout: Duration::from_secs(30),
-            breaker: BreakerConfig::default(),
-            when_open: WhenOpen::Pause,
-            budget: BudgetConfig::default(),
+            retry: config.retry.clone(),
+            unknown: config.unknown,
+            timeout: config.timeout.0,
+            breaker: config.breaker,
+            when_open: config.when_open,
+            budget: config.budget,
+            brake: config.brake,
+            poison: config.poison,
         }
     }
 }
@@ -63,35 +78,38 @@ pub enum BuildError {
     Group,
     #[error("`{field}`: expected {expected}")]
     Setting { field: &'static str, expected: &'static str },
+    #[error("`order`: {0}")]
+    Order(&'static str),
     #[error(transparent)]
     Rules(#[from] RuleError),
 }
 
-/// Messages in the hands of handlers at once.
+/// Messages in the hands of handlers at once, and received and not settled.
 const MOST_CONCURRENCY: usize = 65_536;
+const MOST_PREFETCH: usize = 1_048_576;
+/// Received and not settled, unless that is set: at least this, so that batches are worth their round trip.
+const LEAST_PREFETCH: usize = 1_024;
 
 /// What a consumer is told. Everything but group and handler has a default.
 #[must_use = "a builder does nothing until it is built"]
 pub struct ConsumerBuilder {
     pub(crate) source: Box<dyn Source>,
     pub(crate) publisher: Arc<dyn Publisher>,
-    pub(crate) group: String,
-    pub(crate) consumer_id: Option<String>,
-    pub(crate) consumer_version: Option<String>,
+    pub(crate) config: ConsumerConfig,
     pub(crate) policy: Policy,
     pub(crate) rules: Option<Ruleset>,
     pub(crate) handler: Option<Arc<dyn Handler>>,
-    pub(crate) dead_letters: Option<String>,
-    pub(crate) concurrency: usize,
-    pub(crate) drain: Duration,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) seed: u64,
     pub(crate) watch: Option<Arc<dyn Watch>>,
+    /// Where the journal is kept; `None`: nowhere.
+    pub(crate) journal: Option<PathBuf>,
+    stateless: bool,
 }
 
 impl std::fmt::Debug for ConsumerBuilder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ConsumerBuilder").field("group", &self.group).field("policy", &self.policy).finish()
+        f.debug_struct("ConsumerBuilder").field("config", &self.config).finish_non_exhaustive()
     }
 }
 
@@ -100,36 +118,40 @@ impl ConsumerBuilder {
         Self {
             source,
             publisher,
-            group: String::new(),
-            consumer_id: None,
-            consumer_version: None,
+            config: ConsumerConfig::default(),
             policy: Policy::default(),
             rules: None,
             handler: None,
-            dead_letters: None,
-            concurrency: 64,
-            drain: Duration::from_secs(30),
             clock: Arc::new(SystemClock),
             seed: rand::random(),
             watch: None,
+            journal: None,
+            stateless: false,
         }
+    }
+
+    /// Everything that a file says. What was set before is replaced; what is set after comes on top.
+    pub fn config(mut self, config: ConsumerConfig) -> Self {
+        self.policy = Policy::of(&config);
+        self.config = config;
+        self
     }
 
     /// The consumer group, as it stands on every death.
     pub fn group(mut self, group: impl Into<String>) -> Self {
-        self.group = group.into();
+        self.config.group = group.into();
         self
     }
 
     /// Which instance this is, for the record.
     pub fn consumer_id(mut self, id: impl Into<String>) -> Self {
-        self.consumer_id = Some(id.into());
+        self.config.consumer_id = Some(id.into());
         self
     }
 
     /// Which version of the service this is, for the record.
     pub fn consumer_version(mut self, version: impl Into<String>) -> Self {
-        self.consumer_version = Some(version.into());
+        self.config.consumer_version = Some(version.into());
         self
     }
 
@@ -151,19 +173,45 @@ impl ConsumerBuilder {
 
     /// Where dead letters go. Default: the queue's name with `.dlq` behind it.
     pub fn dead_letters(mut self, queue: impl Into<String>) -> Self {
-        self.dead_letters = Some(queue.into());
+        self.config.dlq = Some(queue.into());
         self
     }
 
     /// Messages handled at once; 64 by default.
     pub fn concurrency(mut self, concurrency: usize) -> Self {
-        self.concurrency = concurrency;
+        self.config.concurrency = concurrency;
+        self
+    }
+
+    /// Messages received and not settled; by default four times the concurrency, and 1,024 at least.
+    pub fn prefetch(mut self, prefetch: usize) -> Self {
+        self.config.prefetch = Some(prefetch);
+        self
+    }
+
+    /// Which messages are handled one after the other, and what becomes of those behind one that waits (B10).
+    pub fn order(mut self, order: OrderBy, behind: Behind) -> Self {
+        self.config.order = order;
+        self.config.behind = behind;
         self
     }
 
     /// How long handlers may finish after the shutdown; 30 s by default.
     pub fn drain(mut self, drain: Duration) -> Self {
-        self.drain = drain;
+        self.config.drain = HumanDuration(drain);
+        self
+    }
+
+    /// Where the journal is kept, and letters while their queue cannot be written. Default: the journal below the
+    /// system's temporary directory, and no letters on disk.
+    pub fn state(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.config.state = Some(directory.into());
+        self
+    }
+
+    /// Keeps nothing on disk: what kills the process is found by the broker's count alone.
+    pub fn stateless(mut self) -> Self {
+        self.stateless = true;
         self
     }
 
@@ -184,21 +232,57 @@ impl ConsumerBuilder {
         self
     }
 
-    pub fn build(self) -> Result<Consumer, BuildError> {
-        if self.group.is_empty() || self.group.len() > limits::NAME {
-            return Err(BuildError::Group);
-        }
-        if !(1..=MOST_CONCURRENCY).contains(&self.concurrency) {
-            return Err(BuildError::Setting { field: "concurrency", expected: "1 to 65536" });
-        }
-        if self.policy.timeout.is_zero() {
-            return Err(BuildError::Setting { field: "policy.timeout", expected: "more than 0s" });
-        }
+    pub fn build(mut self) -> Result<Consumer, BuildError> {
+        self.check()?;
         let handler = self.handler.clone().ok_or(BuildError::NoHandler)?;
         let rules = match self.rules.clone() {
             Some(rules) => rules,
             None => Ruleset::compile(Vec::new())?,
         };
+        let config = &mut self.config;
+        config.prefetch.get_or_insert((4 * config.concurrency).max(LEAST_PREFETCH));
+        if !self.stateless {
+            let unless_told = || std::env::temp_dir().join("dlo-runtime").join(plain(&config.group));
+            self.journal = Some(config.state.clone().unwrap_or_else(unless_told));
+        }
         Ok(Consumer::new(self, handler, rules))
     }
+
+    fn check(&self) -> Result<(), BuildError> {
+        let config = &self.config;
+        if config.group.is_empty() || config.group.len() > limits::NAME {
+            return Err(BuildError::Group);
+        }
+        if !(1..=MOST_CONCURRENCY).contains(&config.concurrency) {
+            return Err(BuildError::Setting { field: "concurrency", expected: "1 to 65536" });
+        }
+        if config.prefetch.is_some_and(|most| !(config.concurrency..=MOST_PREFETCH).contains(&most)) {
+            return Err(BuildError::Setting { field: "prefetch", expected: "`concurrency` to 1048576" });
+        }
+        if self.policy.timeout.is_zero() {
+            return Err(BuildError::Setting { field: "policy.timeout", expected: "more than 0s" });
+        }
+        let order = self.source.capabilities().order;
+        order_is_kept(config.order, order, config.alone).map_err(BuildError::Order)
+    }
+}
+
+/// Whether the broker keeps an order that lanes can follow, over restarts and several instances.
+fn order_is_kept(asked: OrderBy, broker: Order, alone: bool) -> Result<(), &'static str> {
+    match (asked, broker) {
+        (OrderBy::None, _) | (_, Order::PerPartition) => Ok(()),
+        (OrderBy::Key | OrderBy::Partition, Order::WholeQueue) if alone => Ok(()),
+        (OrderBy::Key | OrderBy::Partition, Order::WholeQueue) => {
+            Err("all instances share this queue, so two of them could have messages of one key at once; \
+             if only one instance runs, say so with `alone = true`")
+        }
+        (OrderBy::Key | OrderBy::Partition, Order::None) => Err(
+            "this broker promises no order; use one with partitions (Kafka, SQS FIFO) or leave `order` out",
+        ),
+    }
+}
+
+/// A group's name as that of a directory.
+fn plain(group: &str) -> String {
+    group.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).collect()
 }

@@ -89,6 +89,19 @@ impl Default for ConsumerConfig {
     }
 }
 
+impl ConsumerConfig {
+    /// Every queue that a letter of a message of `queue` may go to: what must be there.
+    pub fn dead_letter_queues(&self, queue: &str) -> Vec<String> {
+        let own = self.dlq.clone().unwrap_or_else(|| format!("{queue}.dlq"));
+        let by_rule = self.dlqs.iter().map(|rule| rule.queue.clone());
+        let mut all: Vec<String> =
+            std::iter::once(own).chain(self.crash_dlq.clone()).chain(by_rule).collect();
+        all.sort();
+        all.dedup();
+        all
+    }
+}
+
 /// Which messages are handled one after the other (B10).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]

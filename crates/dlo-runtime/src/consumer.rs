@@ -1,51 +1,65 @@
-//! The loop: receive, let each message go its way, tell the broker in batches.
+//! The loop: opens a lane for what was received, lets each message go its way, passes on what became of it.
 //!
-//! A message is a task of its own, so a slow one holds up nobody. How many go at once is bounded by places; while all
-//! are taken nothing is received, and the broker keeps what it has.
+//! A message is a task of its own, so a slow one holds up nobody but its lane. Receiving, writing letters and telling the
+//! broker are workers beside it (`receiving.rs`, `outbox.rs`, `settling.rs`); how much is under way is bounded in `room.rs`.
 
-use std::sync::atomic::AtomicUsize;
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use dlo_core::broker::{BrokerError, Delivery, Publisher, Settled, Settler, Source};
+use dlo_core::broker::{BrokerError, Publisher, Settled, Source};
 use dlo_core::classify::Ruleset;
+use futures::FutureExt;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
-use tokio::sync::Semaphore;
+use tokio::sync::{RwLock, Semaphore, mpsc};
 use tokio::task::{JoinError, JoinSet};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::attempts::{Shared, process};
+use crate::attempts::{Errand, process};
 use crate::builder::ConsumerBuilder;
-use crate::delay::MOST_HELD;
+use crate::config::OrderBy;
+use crate::controls::Controls;
 use crate::events::{self, Event, Watch};
 use crate::gates::Gates;
 use crate::handler::Handler;
+use crate::lanes::{Arrival, Carried, Lane, Lanes};
+use crate::letters::Letters;
+use crate::outbox::{Graves, Outbox, Ways};
+use crate::pills::Pills;
+use crate::receiving::{Arrived, Receiving};
+use crate::room::Room;
+use crate::settling::{Settling, Unstarted};
+use crate::shared::Shared;
 use crate::story::Stories;
-
-/// Deliveries taken at once.
-const BATCH: usize = 512;
-/// How long one question to the broker may wait for a message.
-const WAIT: Duration = Duration::from_secs(5);
-/// Pauses while the broker is away: the first, and the longest.
-const FIRST_PAUSE: Duration = Duration::from_millis(200);
-const LAST_PAUSE: Duration = Duration::from_secs(30);
 
 /// A consumer, ready to run.
 pub struct Consumer {
     pub(crate) shared: Arc<Shared>,
-    pub(crate) source: Box<dyn Source>,
-    settler: Arc<dyn Settler>,
-    pub(crate) tasks: JoinSet<Option<Settled>>,
-    concurrency: usize,
+    pub(crate) tasks: JoinSet<Through>,
+    pub(crate) lanes: Lanes,
+    pub(crate) settling: Settling,
+    /// Until it runs.
+    ends: Option<(Box<dyn Source>, Unstarted)>,
+    stuck: mpsc::UnboundedReceiver<Lane>,
+    order: OrderBy,
     pub(crate) drain: Duration,
-    pub(crate) handed_back: usize,
-    pause: Duration,
+}
+
+/// A message that is through.
+#[derive(Debug)]
+pub(crate) struct Through {
+    lane: Option<Lane>,
+    settled: Option<Settled>,
 }
 
 impl std::fmt::Debug for Consumer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Consumer").field("group", &self.shared.group).field("source", &self.source).finish()
+        f.debug_struct("Consumer")
+            .field("group", &self.shared.letters.group)
+            .field("source", &self.ends.as_ref().map(|(source, _)| source))
+            .finish_non_exhaustive()
     }
 }
 
@@ -68,114 +82,158 @@ impl Consumer {
     }
 
     pub(crate) fn new(told: ConsumerBuilder, handler: Arc<dyn Handler>, rules: Ruleset) -> Self {
+        let config = &told.config;
+        let watch: Arc<dyn Watch> = Arc::new(Telling(told.watch));
+        let room = Arc::new(Room::new(config.prefetch.unwrap_or_default()));
+        let capabilities = told.source.capabilities().clone();
+        let cumulative = capabilities.cumulative_ack;
+        let (settling, worker) =
+            Settling::new(told.source.settler(), cumulative, Arc::clone(&watch), Arc::clone(&room));
+        let letters = Letters {
+            group: config.group.clone(),
+            consumer_id: config.consumer_id.clone(),
+            consumer_version: config.consumer_version.clone(),
+            dlq: config.dlq.clone(),
+            crash_dlq: config.crash_dlq.clone(),
+            rules: config.dlqs.clone(),
+        };
+        let policy = told.policy;
+        let pills = Pills::open(policy.poison, told.journal.as_deref(), config.concurrency);
+        let spool = pills.place().filter(|_| config.state.is_some()).map(|place| place.join("spool"));
+        let ways = Ways {
+            publisher: told.publisher,
+            settling: settling.clone(),
+            watch: Arc::clone(&watch),
+            words: config.compatibility.clone(),
+            spool,
+            spool_bytes: config.spool,
+            room: Arc::clone(&room),
+            graves: Graves::default(),
+        };
+        let (stuck, from_tasks) = mpsc::unbounded_channel();
         let shared = Shared {
-            group: told.group,
-            consumer_id: told.consumer_id,
-            consumer_version: told.consumer_version,
-            gates: Gates::new(&told.policy, Arc::clone(&told.clock)),
-            policy: told.policy,
+            pills,
+            gates: Gates::new(&policy, Arc::clone(&told.clock)),
+            slots: Semaphore::new(config.concurrency),
+            concurrency: config.concurrency,
+            behind: config.behind,
+            letters,
+            policy,
             rules,
             handler,
-            capabilities: told.source.capabilities().clone(),
-            publisher: told.publisher,
-            dead_letters: told.dead_letters,
+            capabilities,
+            outbox: Outbox::new(ways),
             clock: told.clock,
-            watch: Box::new(Telling(told.watch)),
+            watch,
             stories: Mutex::new(Stories::default()),
             random: Mutex::new(StdRng::seed_from_u64(told.seed)),
             shutdown: CancellationToken::new(),
-            slots: Arc::new(Semaphore::new(told.concurrency)),
-            held: AtomicUsize::new(0),
+            quiet: RwLock::new(()),
+            room,
+            stuck,
         };
         Self {
             shared: Arc::new(shared),
-            settler: told.source.settler(),
-            source: told.source,
+            ends: Some((told.source, worker)),
             tasks: JoinSet::new(),
-            concurrency: told.concurrency,
-            drain: told.drain,
-            handed_back: 0,
-            pause: FIRST_PAUSE,
+            lanes: Lanes::default(),
+            settling,
+            stuck: from_tasks,
+            order: config.order,
+            drain: config.drain.0,
         }
+    }
+
+    /// A hand on the consumer while it runs: how it stands, and what a person may tell it.
+    pub fn controls(&self) -> Controls {
+        Controls::new(Arc::clone(&self.shared))
     }
 
     /// Runs until `shutdown`, then drains. An error is one that waiting does not mend: a queue that is missing, a right
     /// that is not given.
     pub async fn run(mut self, shutdown: impl Future<Output = ()> + Send) -> Result<(), BrokerError> {
         let mut shutdown = std::pin::pin!(shutdown);
+        let Some((source, worker)) = self.ends.take() else { return Err(BrokerError::Closed) };
+        let mut settled = worker.start();
+        self.shared.outbox.take_up().await;
+        let mut receiving =
+            Receiving::start(source, Arc::clone(&self.shared.room), Arc::clone(&self.shared.watch));
         loop {
-            let free = self.shared.slots.available_permits();
-            let room = (self.concurrency + MOST_HELD).saturating_sub(self.tasks.len());
-            let most = free.min(room).min(BATCH);
-            let slots = Arc::clone(&self.shared.slots);
-            let received = tokio::select! {
-                () = &mut shutdown => return self.drain().await,
-                Some(done) = self.tasks.join_next(), if !self.tasks.is_empty() => {
-                    self.settle(done).await?;
-                    continue;
-                }
-                received = self.source.receive(most, WAIT), if most > 0 => received,
-                // A message that waits without its place makes room before it is done.
-                _ = slots.acquire(), if free == 0 => continue,
-            };
-            match received {
-                Ok(deliveries) => self.begin(deliveries),
-                Err(error) if error.is_transient() => {
-                    self.broker_away(&error);
-                    tokio::select! {
-                        () = &mut shutdown => return self.drain().await,
-                        () = tokio::time::sleep(self.pause) => {}
-                    }
-                    self.pause = (self.pause * 2).min(LAST_PAUSE);
-                }
-                Err(error) => return Err(error),
+            tokio::select! {
+                () = &mut shutdown => return self.drain(receiving, settled).await,
+                Some(done) = self.tasks.join_next(), if !self.tasks.is_empty() => self.through(done),
+                Some(lane) = self.stuck.recv() => self.park_behind(&lane),
+                ended = &mut settled => return ended.unwrap_or(Err(BrokerError::Closed)),
+                Some(arrived) = receiving.batches.recv() => match arrived {
+                    Ok(arrived) => self.begin(arrived),
+                    Err(error) => return Err(error),
+                },
             }
         }
     }
 
-    fn begin(&mut self, deliveries: Vec<Delivery>) {
-        self.pause = FIRST_PAUSE;
-        for delivery in deliveries {
-            // Places were counted before asking; only what waits without one can have taken some since.
-            let slot = Arc::clone(&self.shared.slots).try_acquire_owned().ok();
-            self.tasks.spawn(process(Arc::clone(&self.shared), delivery, slot));
+    fn begin(&mut self, arrived: Arrived) {
+        for delivery in arrived.deliveries {
+            let lane = Lane::of(&delivery, self.order);
+            let weight = self.shared.room.weigh(delivery.message.payload.0.len());
+            match self.lanes.arrive(lane.as_ref(), Carried { delivery, weight }) {
+                Arrival::Start(carried) => self.spawn(carried, lane, Errand::Handle, arrived.at),
+                Arrival::Waits => {}
+                Arrival::ParkBehind(carried) => self.spawn(carried, None, Errand::ParkBehind, arrived.at),
+            }
         }
+        self.shared.room.in_lanes(self.lanes.waiting());
     }
 
-    /// Tells the broker of one message that is done, and of every other that is by now.
-    pub(crate) async fn settle(
-        &mut self,
-        first: Result<Option<Settled>, JoinError>,
-    ) -> Result<(), BrokerError> {
-        let mut settled = Vec::new();
+    fn spawn(&mut self, carried: Carried, lane: Option<Lane>, errand: Errand, arrived: Instant) {
+        let shared = Arc::clone(&self.shared);
+        self.tasks.spawn(async move {
+            let going = process(shared, carried, lane.clone(), errand, arrived);
+            let settled = match AssertUnwindSafe(going).catch_unwind().await {
+                Ok(settled) => settled,
+                // A defect of ours took it down: it goes back when the source is closed.
+                Err(_panic) => {
+                    tracing::error!("consumer.defect");
+                    None
+                }
+            };
+            Through { lane, settled }
+        });
+    }
+
+    /// Passes on one message that is through, and every other that is by now.
+    pub(crate) fn through(&mut self, first: Result<Through, JoinError>) {
         let mut next = Some(first);
         while let Some(done) = next {
             match done {
-                Ok(Some(one)) => settled.push(one),
-                // It goes back when the source is closed, as does what a defect of ours took down.
-                Ok(None) => self.handed_back += 1,
-                Err(defect) => {
-                    self.handed_back += 1;
-                    tracing::error!(%defect, "consumer.defect");
+                Ok(through) => {
+                    if let Some(settled) = through.settled {
+                        self.settling.settle(settled);
+                    }
+                    if let Some(lane) = through.lane {
+                        self.next_of(lane);
+                    }
                 }
+                Err(defect) => tracing::error!(%defect, "consumer.defect"),
             }
             next = self.tasks.try_join_next();
         }
-        if settled.is_empty() {
-            return Ok(());
+    }
+
+    fn next_of(&mut self, lane: Lane) {
+        // While we shut down nothing new begins.
+        if self.shared.shutdown.is_cancelled() {
+            return;
         }
-        match self.settler.settle(settled).await {
-            Ok(()) => Ok(()),
-            // Nothing is known of them: each may come again, and is handled again.
-            Err(error) if error.is_transient() => {
-                self.broker_away(&error);
-                Ok(())
-            }
-            Err(error) => Err(error),
+        if let Some(carried) = self.lanes.through(&lane) {
+            self.spawn(carried, Some(lane), Errand::Handle, Instant::now());
+            self.shared.room.in_lanes(self.lanes.waiting());
         }
     }
 
-    fn broker_away(&self, error: &BrokerError) {
-        self.shared.watch.saw(&Event::BrokerAway { problem: &error.to_string() });
+    fn park_behind(&mut self, lane: &Lane) {
+        for carried in self.lanes.stick(lane) {
+            self.spawn(carried, None, Errand::ParkBehind, Instant::now());
+        }
     }
 }

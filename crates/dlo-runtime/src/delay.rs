@@ -1,41 +1,42 @@
 //! How a delayed retry waits (B3), chosen from what the broker can do.
 //!
-//! By the broker's own means where it has them: the message leaves our hands, and the lane goes on. A broker that can
-//! delay but does not count gets the message back with its story in headers. That would reach every group of the
-//! queue, so where there are groups, and where there is no delay at all, the message waits here, without its place
-//! among the handlers, up to a bound.
+//! By the broker's own means where it has them: the message leaves our hands, and the lane goes on. Past the limit of those
+//! it is published anew with its story. Where there is an order, or no means at all, the message waits here, unsettled,
+//! without its place among the handlers, up to a bound.
 
 use std::time::Duration;
 
-use dlo_core::broker::Capabilities;
+use dlo_core::broker::{Capabilities, DelayLimits};
 
-/// Messages that may wait here at once. Beyond, one more keeps its place among the handlers while it waits.
+/// Messages that may wait here at once. Beyond, nothing is received until one is through.
 pub(crate) const MOST_HELD: usize = 10_000;
 
 /// The means by which one retry waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Means {
-    /// Settled as `Again`: the broker counts, and delivers it when it is time.
-    Native { after: Duration },
+    /// Settled as `Again`: the broker delivers it when it is time. `carries`: with its story on it.
+    Native { after: Duration, carries: bool },
     /// Published anew with its story and a delay, confirmed, then settled.
     Republish { after: Duration },
     /// Held here.
     Hold,
 }
 
-/// `waiting`: how many wait at the broker already.
-pub(crate) fn choose(capabilities: &Capabilities, after: Duration, waiting: u64) -> Means {
-    let (limits, counted) = match (capabilities.delivery_count, capabilities.groups) {
-        (true, _) => (capabilities.delay, true),
-        (false, false) => (capabilities.delayed_publish, false),
-        (false, true) => (None, false),
-    };
-    let Some(limits) = limits else { return Means::Hold };
-    if limits.outstanding.is_some_and(|most| waiting >= most) {
+/// `waiting`: how many wait at the broker already. `ordered`: what is behind it must not overtake it.
+pub(crate) fn choose(capabilities: &Capabilities, ordered: bool, after: Duration, waiting: u64) -> Means {
+    if ordered && !capabilities.waiting_keeps_order {
         return Means::Hold;
     }
-    let after = after.min(limits.longest);
-    if counted { Means::Native { after } } else { Means::Republish { after } }
+    let room = |limits: &DelayLimits| limits.outstanding.is_none_or(|most| waiting < most);
+    let remembers = capabilities.again_carries || capabilities.delivery_count;
+    if let Some(limits) = capabilities.delay.filter(|limits| remembers && room(limits)) {
+        let after = after.min(limits.longest);
+        return Means::Native { after, carries: capabilities.again_carries };
+    }
+    match capabilities.delayed_publish.filter(|_| !ordered) {
+        Some(limits) => Means::Republish { after: after.min(limits.longest) },
+        None => Means::Hold,
+    }
 }
 
 #[cfg(test)]
@@ -53,10 +54,10 @@ mod tests {
             order: Order::None,
             groups,
             delivery_count,
-            delay,
-            delayed_publish: delay,
             again_carries: false,
             waiting_keeps_order: false,
+            delay,
+            delayed_publish: delay,
             looking_is_free: false,
             drain_removes: true,
             offsets: false,
@@ -69,14 +70,23 @@ mod tests {
 
     #[test]
     fn a_retry_waits_by_the_best_means_the_broker_has() {
-        let hour = Duration::from_secs(3_600);
+        let (hour, minute) = (Duration::from_secs(3_600), Duration::from_secs(60));
+        let delay = Some(DelayLimits { longest: minute, outstanding: Some(10) });
+        let native = Means::Native { after: minute, carries: false };
+        assert_eq!(choose(&able(delay, true, true), false, hour, 0), native);
+        assert_eq!(choose(&able(delay, true, true), false, hour, 10), Means::Republish { after: minute });
+        assert_eq!(choose(&able(delay, false, false), false, minute, 0), Means::Republish { after: minute });
+        assert_eq!(choose(&able(None, true, false), false, minute, 0), Means::Hold);
+        let carries = Capabilities { again_carries: true, ..able(delay, false, true) };
+        assert_eq!(choose(&carries, false, minute, 0), Means::Native { after: minute, carries: true });
+    }
+
+    #[test]
+    fn where_there_is_an_order_a_retry_waits_where_nothing_overtakes_it() {
         let minute = Duration::from_secs(60);
-        let limits = DelayLimits { longest: minute, outstanding: Some(10) };
-        let delay = Some(limits);
-        assert_eq!(choose(&able(delay, true, true), hour, 0), Means::Native { after: minute });
-        assert_eq!(choose(&able(delay, true, true), hour, 10), Means::Hold);
-        assert_eq!(choose(&able(delay, false, false), minute, 0), Means::Republish { after: minute });
-        assert_eq!(choose(&able(delay, false, true), minute, 0), Means::Hold);
-        assert_eq!(choose(&able(None, true, false), minute, 0), Means::Hold);
+        let delay = Some(DelayLimits { longest: minute, outstanding: None });
+        assert_eq!(choose(&able(delay, true, true), true, minute, 0), Means::Hold);
+        let keeps = Capabilities { waiting_keeps_order: true, ..able(delay, true, true) };
+        assert_eq!(choose(&keeps, true, minute, 0), Means::Native { after: minute, carries: false });
     }
 }

@@ -1,30 +1,38 @@
-//! Shutdown: stop receiving, let handlers finish, hand the rest back, by a deadline.
+//! Shutdown: stop receiving, let handlers finish, write and tell what was decided, hand the rest back, by a deadline.
 //!
-//! What finishes is settled. What waits for a gate, a delay or the dead-letter queue, what fails from now on, and what
-//! is not done in time goes back to the broker as it came: not charged, not parked. A deployment dead-letters nothing.
+//! What finishes is settled. What waits for a gate, a delay or its lane, what fails from now on, and what is not done in
+//! time goes back to the broker as it came: not charged, not parked. A deployment dead-letters nothing.
 
 use dlo_core::broker::BrokerError;
+use tokio::time::{Instant, timeout_at};
 
 use crate::consumer::Consumer;
 use crate::events::Event;
+use crate::receiving::Receiving;
+use crate::settling::Worker;
 
 impl Consumer {
-    pub(crate) async fn drain(mut self) -> Result<(), BrokerError> {
+    pub(crate) async fn drain(mut self, receiving: Receiving, worker: Worker) -> Result<(), BrokerError> {
+        let deadline = Instant::now() + self.drain;
         self.shared.shutdown.cancel();
-        let mut deadline = std::pin::pin!(tokio::time::sleep(self.drain));
-        loop {
-            tokio::select! {
-                done = self.tasks.join_next() => match done {
-                    Some(done) => self.settle(done).await?,
-                    None => break,
-                },
-                () = &mut deadline => break,
-            }
+        let source = receiving.stop().await;
+        self.lanes.clear();
+        while let Ok(Some(done)) = timeout_at(deadline, self.tasks.join_next()).await {
+            self.through(done);
         }
-        let unfinished = self.tasks.len();
         // Waits until they are gone: a handler must not run on beside its message's next delivery.
         self.tasks.shutdown().await;
-        self.shared.watch.saw(&Event::Drained { handed_back: self.handed_back + unfinished });
-        self.source.close().await
+        self.shared.pills.clear();
+        // A letter that cannot be written in time is on disk, or its message goes back.
+        let _in_time = timeout_at(deadline, self.shared.outbox.close()).await;
+        self.settling.finish();
+        let told = worker.await.unwrap_or(Err(BrokerError::Closed));
+        let handed_back = self.shared.room.unsettled();
+        self.shared.watch.saw(&Event::Drained { handed_back });
+        let closed = match source {
+            Some(source) => source.close().await,
+            None => Ok(()),
+        };
+        told.and(closed)
     }
 }

@@ -7,8 +7,6 @@
 //!
 //! What is thought of a suspect is decided in `dlo_core::poison`; here it is only remembered.
 
-#![cfg_attr(not(test), expect(dead_code, reason = "wired in by the loop"))]
-
 mod kept;
 mod layout;
 mod map;
@@ -170,11 +168,16 @@ impl Journal {
     }
 
     /// A clean end: whoever is still in the handler is put off by a deployment, and no suspect. Notes and suspects stay.
-    pub(crate) fn close(self) {
+    pub(crate) fn clear(&self) {
         let table = &mut *self.table();
         for seat in 0..table.layout.seats() {
             table.layout.stand_up(table.map.bytes(), seat);
         }
+    }
+
+    #[cfg(test)]
+    fn close(self) {
+        self.clear();
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {

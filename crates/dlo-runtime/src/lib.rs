@@ -1,7 +1,7 @@
 //! The consumer loop that services embed: it decides, when a message fails, whether to try again, park it or discard it.
 //!
 //! ```text
-//!  receive ─▶ breaker (pause, free) ─▶ budget (wait, free) ─▶ handler, with a deadline
+//!  receive ─▶ lane ─▶ breaker, brake (pause, free) ─▶ budget (wait, free) ─▶ journal ─▶ handler, with a deadline
 //!          ─▶ classify ─▶ decide ─▶ act: done · again later · park · discard ─▶ settle
 //! ```
 //! What to do is decided in `dlo-core`, as pure functions. Here it is done, in the safe order: the new place confirms
@@ -34,12 +34,12 @@
 //! # }
 //! ```
 
-mod act;
 mod attempts;
 mod builder;
 mod clock;
 mod config;
 mod consumer;
+mod controls;
 mod crc32;
 mod delay;
 mod drain;
@@ -47,6 +47,14 @@ mod events;
 mod gates;
 mod handler;
 mod journal;
+mod lanes;
+mod letters;
+mod outbox;
+mod pills;
+mod receiving;
+mod room;
+mod settling;
+mod shared;
 mod spool;
 mod story;
 
@@ -54,5 +62,6 @@ pub use builder::{BuildError, ConsumerBuilder, Policy, WhenOpen};
 pub use clock::SystemClock;
 pub use config::{Behind, ConsumerConfig, DlqRule, OrderBy};
 pub use consumer::Consumer;
-pub use events::{Event, Watch};
+pub use controls::{Controls, UnderWay};
+pub use events::{DeadLettered, Event, Watch};
 pub use handler::{Context, Handler, IntoFailure, Unhandled, describe};

@@ -7,8 +7,6 @@
 //! The originals are still unsettled at the broker. So what is found damaged is set aside and not mourned: its
 //! original comes again. All calls block on the disk; whoever is on an async runtime calls them on a blocking thread.
 
-#![cfg_attr(not(test), expect(dead_code, reason = "wired in by the loop"))]
-
 mod head;
 mod record;
 mod segment;
@@ -178,6 +176,7 @@ impl Spool {
         self.waiting.len()
     }
 
+    #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
@@ -187,6 +186,7 @@ impl Spool {
         self.segments.iter().map(|segment| segment.bytes).sum()
     }
 
+    #[cfg(test)]
     /// Whether a letter for this death waits here.
     pub(crate) fn contains(&self, death: DeathId) -> bool {
         self.deaths.contains_key(&death)

@@ -1,22 +1,30 @@
 //! What a message remembers of its failures, and where that is kept between two deliveries.
 //!
-//! Three places, the most exact first: the headers of a retry hop; our own memory of what we put off, bounded; and the
-//! broker's count. The broker also counts deliveries that our own restarts interrupted, so its count alone never
+//! Four places, the most exact first: the headers of a retry hop; our own memory of what we put off, bounded; the journal,
+//! for what is held here; and the broker's count. The broker also counts deliveries that our own restarts interrupted, so its count alone never
 //! makes an attempt the last one: a deployment must not dead-letter anything.
 
 use std::collections::{HashMap, VecDeque};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::time::Duration;
 
 use dlo_core::attempt::{Attempt, AttemptRecord, History};
 use dlo_core::broker::Delivery;
-use dlo_core::envelope::{OriginHeaders, RetryHop, decode_hop};
+use dlo_core::envelope::{OriginHeaders, RetryHop, decode_hop, replay_mark};
 use dlo_core::failure::Failure;
+use dlo_core::id::DeathId;
+use dlo_core::message::Message;
 use dlo_core::origin::Origin;
+use dlo_core::poison::Mark;
 use dlo_core::policy::RetryPolicy;
 use dlo_core::time::Timestamp;
 use dlo_core::verdict::{Situation, Verdict};
 
 /// Stories kept while their messages wait at the broker. Beyond, the oldest is forgotten and the broker's count serves.
-const MOST: usize = 100_000;
+const MOST: usize = 50_000;
+
+/// What came by less than this before its time is not sent round again.
+const EARLY: Duration = Duration::from_millis(50);
 
 /// One message's failures so far.
 #[derive(Debug, Clone)]
@@ -26,6 +34,8 @@ pub(crate) struct Story {
     pub(crate) published_at: Option<Timestamp>,
     /// The attempt that is next, or under way.
     pub(crate) attempt: Attempt,
+    /// When that attempt is due, if the broker may bring it earlier.
+    pub(crate) due: Option<Timestamp>,
     pub(crate) first_failed_at: Option<Timestamp>,
     pub(crate) last_failed_at: Option<Timestamp>,
     pub(crate) history: History,
@@ -43,6 +53,7 @@ impl Story {
             origin: delivery.origin.clone(),
             published_at: delivery.published_at,
             attempt: Attempt::new(counted.min(last_but_one)).unwrap_or(Attempt::FIRST),
+            due: None,
             first_failed_at: None,
             last_failed_at: None,
             history: History::default(),
@@ -54,6 +65,7 @@ impl Story {
             origin: hop.origin.origin().unwrap_or_else(|| delivery.origin.clone()),
             published_at: hop.origin.timestamp.or(delivery.published_at),
             attempt: hop.attempt,
+            due: hop.due,
             first_failed_at: hop.first_failed_at,
             last_failed_at: hop.history.records().last().map(|record| record.at),
             history: hop.history,
@@ -92,15 +104,61 @@ impl Story {
         self.attempt = self.attempt.next();
     }
 
+    /// How long it has still to wait for its attempt, if it came too early.
+    pub(crate) fn early(&self, now: Timestamp) -> Option<Duration> {
+        self.due.map(|due| due.since(now)).filter(|early| *early > EARLY)
+    }
+
+    /// The deterministic id of this message's death: its place, or where it has none, its bytes.
+    pub(crate) fn death_id(&self, message: &Message, group: &str) -> DeathId {
+        let replays = replay_mark(&message.headers).map_or(0, |mark| mark.count);
+        if has_coordinates(&self.origin) {
+            return self.origin.death_id(Some(group), replays);
+        }
+        let bytes = format!("bytes:{:016x}", digest(message));
+        let named = Origin { message_id: Some(bytes), ..self.origin.clone() };
+        named.death_id(Some(group), replays)
+    }
+
+    /// By which this consumer knows the message again.
+    pub(crate) fn mark(&self, message: &Message) -> Mark {
+        let mut hasher = DefaultHasher::new();
+        let origin = &self.origin;
+        origin.queue.hash(&mut hasher);
+        if has_coordinates(origin) {
+            (&origin.incarnation, origin.partition, origin.offset, &origin.message_id).hash(&mut hasher);
+        } else {
+            digest(message).hash(&mut hasher);
+        }
+        Mark(hasher.finish())
+    }
+
     /// What the message carries to its next attempt.
     pub(crate) fn hop(&self) -> RetryHop {
         RetryHop {
             attempt: self.attempt,
+            due: self.due,
             first_failed_at: self.first_failed_at,
             history: self.history.clone(),
             origin: OriginHeaders::new(&self.origin, self.published_at),
         }
     }
+}
+
+fn has_coordinates(origin: &Origin) -> bool {
+    origin.offset.is_some() || origin.message_id.is_some()
+}
+
+/// The bytes of a message, without what we put on it ourselves. Good for this machine and this build, which is all it is
+/// used for, but for the id of a death that has no place; that one need not be found again after an upgrade.
+fn digest(message: &Message) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    message.key.hash(&mut hasher);
+    message.payload.hash(&mut hasher);
+    for header in message.headers.on_wire().filter(|header| !header.name.starts_with("dlo-")) {
+        header.hash(&mut hasher);
+    }
+    hasher.finish()
 }
 
 /// Stories of messages that wait at the broker, by where they are there.

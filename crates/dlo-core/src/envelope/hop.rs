@@ -14,6 +14,8 @@ use crate::time::Timestamp;
 pub struct RetryHop {
     /// The attempt that the next delivery is.
     pub attempt: Attempt,
+    /// When that is due, where the broker may bring it earlier.
+    pub due: Option<Timestamp>,
     pub first_failed_at: Option<Timestamp>,
     pub history: History,
     /// Of the first delivery, kept over all hops.
@@ -22,18 +24,29 @@ pub struct RetryHop {
 
 /// The message as it goes to the retry queue, at most `max_message` bytes by [`size`]: the history is cut to fit.
 pub fn encode_hop(message: &Message, hop: &RetryHop, max_message: usize) -> Result<Message, BodyTooLarge> {
-    let mut base = message.clone();
-    base.headers.remove_where(|header| names::is_one_of(header, names::OF_A_FAILURE));
+    let mut written = message.clone();
+    written.headers.remove_where(|header| names::is_one_of(header, names::OF_A_FAILURE));
+    let carried = hop_headers(&written, hop, max_message)?;
+    written.headers.0.extend(carried.0);
+    Ok(written)
+}
+
+/// What the message carries on that way, for a broker that puts it there itself: beside the message at most
+/// `max_message` bytes.
+pub fn hop_headers(message: &Message, hop: &RetryHop, max_message: usize) -> Result<Headers, BodyTooLarge> {
+    let body = size(message);
     let mut history = hop.history.clone();
     loop {
-        let mut written = base.clone();
-        put(&mut written.headers, names::ATTEMPT, Some(hop.attempt.number()));
-        put(&mut written.headers, names::FIRST_FAILED_AT, hop.first_failed_at);
-        put_history(&mut written.headers, &history);
-        put_origin(&mut written.headers, &hop.origin);
-        let size = size(&written);
+        let mut written = Message::default();
+        let headers = &mut written.headers;
+        put(headers, names::ATTEMPT, Some(hop.attempt.number()));
+        put(headers, names::DUE, hop.due);
+        put(headers, names::FIRST_FAILED_AT, hop.first_failed_at);
+        put_history(headers, &history);
+        put_origin(headers, &hop.origin);
+        let size = body + size(&written);
         if size <= max_message {
-            return Ok(written);
+            return Ok(written.headers);
         }
         if !history.shrink() {
             return Err(BodyTooLarge { size, limit: max_message });
@@ -45,6 +58,7 @@ pub fn encode_hop(message: &Message, hop: &RetryHop, max_message: usize) -> Resu
 pub fn decode_hop(headers: &Headers) -> Option<RetryHop> {
     Some(RetryHop {
         attempt: Attempt::new(parsed(headers, names::ATTEMPT)?)?,
+        due: time(headers, names::DUE),
         first_failed_at: time(headers, names::FIRST_FAILED_AT),
         history: history(headers),
         origin: origin(headers),

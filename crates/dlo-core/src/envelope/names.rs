@@ -32,6 +32,8 @@ pub(super) const CONSUMER_ID: &str = "dlo-consumer-id";
 pub(super) const CONSUMER_VERSION: &str = "dlo-consumer-version";
 /// Only on a retry hop.
 pub(super) const ATTEMPT: &str = "dlo-attempt";
+/// Only on a retry hop: not to be tried before, where the way there is shorter than its wait.
+pub(super) const DUE: &str = "dlo-due";
 
 /// Everything that tells of a failure. A new death replaces these, and a replay takes them off.
 pub(super) const OF_A_FAILURE: &[&str] = &[
@@ -61,6 +63,7 @@ pub(super) const OF_A_FAILURE: &[&str] = &[
     CONSUMER_ID,
     CONSUMER_VERSION,
     ATTEMPT,
+    DUE,
 ];
 
 pub(super) const REPLAYED_FROM: &str = "x-replayed-from-dlq";

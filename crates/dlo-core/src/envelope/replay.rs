@@ -30,12 +30,23 @@ pub fn mark_replayed(headers: &mut Headers, mark: &ReplayMark) {
     put(headers, names::TARGET_GROUP, mark.target_group.as_ref());
 }
 
+/// The one consumer group that a message is meant for: a replay, or a retry that all groups of a queue can see.
+pub fn target_group(headers: &Headers) -> Option<String> {
+    name(headers, names::TARGET_GROUP, limits::NAME)
+}
+
+/// Says for which consumer group a message is meant.
+pub fn aim_at(headers: &mut Headers, group: &str) {
+    headers.remove_where(|header| header.eq_ignore_ascii_case(names::TARGET_GROUP));
+    put(headers, names::TARGET_GROUP, Some(group));
+}
+
 /// The mark, if the message was replayed by the office. Never fails.
 pub fn replay_mark(headers: &Headers) -> Option<ReplayMark> {
     Some(ReplayMark {
         letter: parsed(headers, names::REPLAYED_FROM),
         replay_id: name(headers, names::REPLAY_ID, limits::ID)?,
         count: parsed(headers, names::REPLAY_COUNT).unwrap_or(1),
-        target_group: name(headers, names::TARGET_GROUP, limits::NAME),
+        target_group: target_group(headers),
     })
 }

@@ -88,6 +88,7 @@ fn a_body_that_is_too_large_by_itself_is_reported() {
     assert!(refusal.size > 5_000 && refusal.limit == 4_000);
     assert!(refusal.to_string().contains("nothing left to cut, the broker takes 4000"), "{refusal}");
     let hop = RetryHop {
+        due: Some(Timestamp::from_millis(1_793_534_400_000)),
         attempt: Attempt::FIRST,
         first_failed_at: None,
         history: records(3),
@@ -114,6 +115,7 @@ fn overlong_texts_are_cut_to_their_limits_and_said_so() {
 #[test]
 fn a_retry_hop_carries_its_attempts_and_nothing_of_a_death() {
     let hop = RetryHop {
+        due: Some(Timestamp::from_millis(1_793_534_400_000)),
         attempt: Attempt::FIRST.next(),
         first_failed_at: Some(Timestamp::from_millis(1_000)),
         history: records(1),

@@ -2,8 +2,12 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "in tests, to stop is how a failure is told")]
 
+mod handlers;
+mod mass;
+mod ordering;
 mod outages;
 mod parking;
 mod retrying;
 mod shop;
+mod spooling;
 mod stopping;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use dlo_core::brake::BrakeMode;
 use dlo_core::failure::Failure;
 use dlo_core::message::Message;
 use dlo_core::reason::Reason;
@@ -89,6 +90,8 @@ async fn bad_messages_do_not_open_a_breaker() {
             ..Failure::new("ValidationError", "no pin")
         })
     };
-    shop.run_until(shop.consumer().handler(bad), |seen| seen.parked() == 30).await;
+    let mut policy = calm();
+    policy.brake.mode = BrakeMode::Off;
+    shop.run_until(shop.consumer().policy(policy).handler(bad), |seen| seen.parked() == 30).await;
     assert_eq!(shop.seen.story(), Vec::<String>::new());
 }

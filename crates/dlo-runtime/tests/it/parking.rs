@@ -127,6 +127,7 @@ async fn nothing_is_settled_while_its_copy_is_not_confirmed() {
     let open = Arc::new(Mutex::new(Vec::new()));
     let consumer = Consumer::builder(shop.source(), publisher)
         .group("pricing")
+        .stateless()
         .policy(calm())
         .clock(shop.clock.clone())
         .watch(shop.seen.clone())
@@ -151,6 +152,7 @@ async fn a_lost_confirm_makes_a_second_copy_with_the_same_death() {
     let publisher = Arc::new(FaultyPublisher::new(Broker::publisher(&shop.broker), script));
     let consumer = Consumer::builder(shop.source(), publisher)
         .group("pricing")
+        .stateless()
         .policy(calm())
         .clock(shop.clock.clone())
         .watch(shop.seen.clone())

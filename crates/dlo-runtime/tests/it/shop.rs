@@ -13,7 +13,7 @@ use dlo_core::failure::Failure;
 use dlo_core::message::{Message, Payload};
 use dlo_core::policy::{Backoff, RetryPolicy};
 use dlo_core::verdict::VerdictKind;
-use dlo_runtime::{Consumer, ConsumerBuilder, Event, Policy, Watch};
+use dlo_runtime::{Consumer, ConsumerBuilder, Controls, Event, Policy, Watch};
 use dlo_testkit::clock::TokioClock;
 use tokio_util::sync::CancellationToken;
 
@@ -21,6 +21,22 @@ pub(crate) struct Shop {
     pub(crate) broker: MemoryBroker,
     pub(crate) clock: Arc<TokioClock>,
     pub(crate) seen: Arc<Seen>,
+}
+
+/// A consumer that runs.
+pub(crate) struct Begun {
+    pub(crate) controls: Controls,
+    stop: CancellationToken,
+    running: tokio::task::JoinHandle<Result<(), dlo_core::broker::BrokerError>>,
+}
+
+impl Begun {
+    pub(crate) async fn stop(self) {
+        // Settlements of what was just counted are on their way.
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        self.stop.cancel();
+        self.running.await.unwrap().unwrap();
+    }
 }
 
 /// Counts what the consumer tells of itself.
@@ -43,6 +59,14 @@ impl Watch for Seen {
             Event::Paused { dependency, .. } => note(format!("paused {dependency}")),
             Event::Resumed { dependency } => note(format!("resumed {dependency}")),
             Event::NotWritten { queue, .. } => note(format!("not written {queue}")),
+            Event::Braked { .. } => note("braked".to_owned()),
+            Event::Released { .. } => note("released".to_owned()),
+            Event::MassDeath { .. } => note("mass death".to_owned()),
+            Event::HandlerAway { .. } => note("handler away".to_owned()),
+            Event::HandlerBack => note("handler back".to_owned()),
+            Event::HandlerLost { .. } => note("handler lost".to_owned()),
+            Event::Spooled { .. } => note("spooled".to_owned()),
+            Event::SpoolEmpty => note("spool empty".to_owned()),
             Event::Skipped { .. } => note("skipped".to_owned()),
             Event::Drained { handed_back } => self.handed_back.store(*handed_back as u32, Ordering::SeqCst),
             _ => {}
@@ -91,6 +115,7 @@ impl Shop {
     pub(crate) fn consumer_of(&self, source: Box<dyn Source>) -> ConsumerBuilder {
         Consumer::builder(source, Broker::publisher(&self.broker))
             .group("pricing")
+            .stateless()
             .policy(calm())
             .clock(self.clock.clone())
             .seed(7)
@@ -106,6 +131,15 @@ impl Shop {
         tokio::time::sleep(Duration::from_millis(1)).await;
         stop.cancel();
         running.await.unwrap().unwrap();
+    }
+
+    /// Starts the consumer, for a test that looks at it while it runs.
+    pub(crate) fn consumer_begun(&self, consumer: ConsumerBuilder) -> Begun {
+        let stop = CancellationToken::new();
+        let consumer = consumer.build().unwrap();
+        let controls = consumer.controls();
+        let running = tokio::spawn(consumer.run(stop.clone().cancelled_owned()));
+        Begun { stop, running, controls }
     }
 
     /// Takes every letter out of the dead-letter queue.

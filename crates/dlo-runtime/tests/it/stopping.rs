@@ -91,8 +91,11 @@ async fn what_waits_for_a_retry_here_does_not_delay_the_shutdown() {
     shop.orders(["a"]).await;
     let mut policy = crate::shop::calm();
     policy.retry.cap = Duration::from_secs(3_600);
-    let source =
-        dlo_testkit::faults::WeakSource::new(shop.source(), |able| able.delay = None, Default::default());
+    let source = dlo_testkit::faults::WeakSource::new(
+        shop.source(),
+        |able| (able.delay, able.delayed_publish) = (None, None),
+        Default::default(),
+    );
     let consumer = shop.consumer_of(Box::new(source)).policy(policy).handler(|_: Message| async {
         Err::<(), _>(Failure { retry_after: Some(Duration::from_secs(3_000)), ..transient() })
     });

@@ -1,0 +1,257 @@
+//! The disk of a chute: letters that wait there while their queue cannot be written, in order, within the spool's bound.
+//!
+//! Their originals stay unsettled. A crash between "confirmed" and "off the disk" writes a letter twice; its death's id
+//! says that it is one.
+
+use std::path::Path;
+use std::time::Duration;
+
+use dlo_core::broker::{Outgoing, Settlement};
+use dlo_core::envelope::decode;
+use dlo_core::id::DeathId;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::chute::{BATCH, BATCH_BYTES, Chute, Tried};
+use super::graves::Name;
+use super::{Content, Parcel};
+use crate::events::Event;
+use crate::spool::{Spool, SpoolError, Spooled};
+
+impl Chute {
+    /// Takes up what an earlier life left.
+    pub(super) async fn open_spool(&mut self) {
+        let Some(directory) = &self.ways.spool else { return };
+        let directory = directory.join(spool_name(&self.queue));
+        let most = self.ways.spool_bytes;
+        let opened = tokio::task::spawn_blocking(move || Spool::open(&directory, most)).await;
+        match opened {
+            Ok(Ok(spool)) => {
+                for death in spool.deaths() {
+                    self.ways.graves.dig(Name::Known(death), None);
+                    self.on_disk.push_back((death, Name::Known(death)));
+                }
+
+                self.spool = Some(spool);
+            }
+            Ok(Err(problem)) => {
+                tracing::error!(queue = self.queue, %problem, "consumer.no_spool");
+            }
+            Err(defect) => tracing::error!(%defect, "consumer.defect"),
+        }
+    }
+
+    /// Waits for the next try; takes in what is handed over as long as there is room, on disk once it is time. `false`:
+    /// nobody hands over any more; what is not on disk goes back to the broker.
+    pub(super) async fn sit_out(
+        &mut self,
+        pause: Duration,
+        to_disk: bool,
+        parcels: &mut mpsc::Receiver<Parcel>,
+    ) -> bool {
+        let until = Instant::now() + pause;
+        loop {
+            let room = if to_disk { self.to_disk().await } else { self.waiting.len() < BATCH };
+            tokio::select! {
+                () = tokio::time::sleep_until(until) => {
+                    if let Some(spool) = self.spool.as_ref().filter(|_| !self.on_disk.is_empty()) {
+                        self.ways.watch.saw(&Event::Spooled { letters: spool.len(), bytes: spool.bytes() });
+                    }
+                    return true;
+                }
+                parcel = parcels.recv(), if room => match parcel {
+                    Some(parcel) => self.waiting.push_back(parcel),
+                    None => return false,
+                },
+            }
+            while self.waiting.len() < BATCH
+                && let Ok(parcel) = parcels.try_recv()
+            {
+                self.waiting.push_back(parcel);
+            }
+        }
+    }
+
+    /// Puts every letter that waits on disk, as far as there is room. `true`: there is room for more.
+    async fn to_disk(&mut self) -> bool {
+        let Some(mut spool) = self.spool.take() else { return self.waiting.len() < BATCH };
+        let (letters, written) = self.letters();
+        let asked = written.len();
+        let pushed = tokio::task::spawn_blocking(move || {
+            let pushed = what_fits(&mut spool, &written);
+            (spool, pushed)
+        });
+        let Ok((spool, (count, problem))) = pushed.await else {
+            self.waiting.extend(letters.into_iter().map(|(_, _, parcel)| parcel));
+            return false;
+        };
+        let first = self.on_disk.is_empty() && count > 0;
+        let mut letters = letters.into_iter();
+        for (death, known, parcel) in letters.by_ref().take(count) {
+            self.bury(death, known, parcel);
+        }
+        self.waiting.extend(letters.map(|(_, _, parcel)| parcel));
+        self.ways.room.spooled(count);
+        if first {
+            self.ways.watch.saw(&Event::Spooled { letters: spool.len(), bytes: spool.bytes() });
+        }
+        if let Some(problem) = problem.filter(|problem| !matches!(problem, SpoolError::Full { .. })) {
+            tracing::error!(queue = self.queue, %problem, "consumer.no_spool");
+        }
+        self.spool = Some(spool);
+        count == asked && self.waiting.len() < BATCH
+    }
+
+    /// Every letter that waits, as it goes to disk. Retries stay where they are.
+    fn letters(&mut self) -> (Vec<(DeathId, bool, Parcel)>, Vec<Spooled>) {
+        let (letters, kept): (Vec<_>, Vec<_>) =
+            self.waiting.drain(..).partition(|parcel| matches!(parcel.content, Content::Letter { .. }));
+        self.waiting.extend(kept);
+        let (mut rights, mut written) = (Vec::new(), Vec::new());
+        for parcel in letters {
+            let Content::Letter { envelope, known } = &parcel.content else { continue };
+            match (envelope.death_id, parcel.write(&self.ways.words, self.limit)) {
+                (Some(death), Ok(message)) => {
+                    written.push(Spooled { death, to: parcel.to.clone(), message });
+                    rights.push((death, *known, parcel));
+                }
+                _ => self.put_aside(parcel, "its body is larger than the queue takes"),
+            }
+        }
+        (rights, written)
+    }
+
+    fn bury(&mut self, death: DeathId, known: bool, parcel: Parcel) {
+        let name = if known {
+            Name::Known(death)
+        } else {
+            self.names += 1;
+            Name::Nameless(self.names)
+        };
+        self.ways.graves.dig(name, Some(parcel.right));
+        self.on_disk.push_back((death, name));
+    }
+
+    /// What cannot be read any more is undecided again: its original comes again, with the next connection at the latest.
+    fn unbury(&mut self, lost: &[DeathId]) {
+        for death in lost {
+            if let Some(at) = self.on_disk.iter().position(|(known, _)| known == death)
+                && let Some((_, name)) = self.on_disk.remove(at)
+            {
+                self.ways.graves.forget(name);
+                self.ways.room.off_disk(1);
+            }
+        }
+    }
+
+    /// Writes the oldest that wait on disk.
+    pub(super) async fn send_disk(&mut self) -> Tried {
+        let Some(mut spool) = self.spool.take() else {
+            self.on_disk.clear();
+            return Tried::Well;
+        };
+        let read = tokio::task::spawn_blocking(move || {
+            let read = spool.front(BATCH, BATCH_BYTES);
+            (spool, read)
+        });
+        let Ok((mut spool, read)) = read.await else { return Tried::Not("the spool is gone".to_owned()) };
+        self.unbury(&spool.take_lost());
+        self.spool = Some(spool);
+        let letters = match read {
+            Ok(letters) => letters,
+            Err(problem) => return Tried::Not(problem.to_string()),
+        };
+        let any_partition = self.any_partition;
+        let outgoing = letters.iter().map(|letter| {
+            let mut to = letter.to.clone();
+            to.partition = to.partition.filter(|_| !any_partition);
+            Outgoing { to, message: letter.message.clone(), delay: None }
+        });
+        let results = self.ways.publisher.publish(outgoing.collect()).await;
+        // In order: what is behind one that was not confirmed is written again, and recognised by its id.
+        let confirmed = results.iter().take_while(|result| result.is_ok()).count();
+        self.off_disk(&letters[..confirmed]).await;
+        match results.into_iter().nth(confirmed) {
+            Some(Err(error)) if !self.adapts(&error) => Tried::Not(error.to_string()),
+            None if confirmed < letters.len() => Tried::Not("the publisher gave no result".to_owned()),
+            Some(_) | None => Tried::Well,
+        }
+    }
+
+    async fn off_disk(&mut self, letters: &[Spooled]) {
+        let Some(mut spool) = self.spool.take() else { return };
+        let count = letters.len();
+        let popped = tokio::task::spawn_blocking(move || {
+            let popped = spool.pop(count);
+            (spool, popped)
+        });
+        if let Ok((spool, popped)) = popped.await {
+            // Then they are written again after a restart, and recognised.
+            if let Err(problem) = popped {
+                tracing::error!(queue = self.queue, %problem, "consumer.no_spool");
+            }
+            self.spool = Some(spool);
+        }
+        for letter in letters {
+            if let Some(envelope) = decode(&letter.message.headers) {
+                self.tell_death(&envelope, &letter.message);
+            }
+            let right = self.on_disk.pop_front().and_then(|(_, name)| self.ways.graves.confirmed(name));
+            if let Some(right) = right {
+                self.ways.room.off_disk(1);
+                self.ways.settling.settle(right.settle(Settlement::Done));
+            }
+        }
+        if self.on_disk.is_empty() {
+            self.ways.watch.saw(&Event::SpoolEmpty);
+        }
+    }
+}
+
+/// Pushes as many of the first as there is room for, and says how many that were.
+fn what_fits(spool: &mut Spool, letters: &[Spooled]) -> (usize, Option<SpoolError>) {
+    let (mut done, mut chunk) = (0, letters.len());
+    while done < letters.len() {
+        let end = (done + chunk).min(letters.len());
+        match spool.push(&letters[done..end]) {
+            Ok(()) => done = end,
+            Err(SpoolError::Full { .. }) if chunk > 1 => chunk /= 2,
+            Err(problem) => return (done, Some(problem)),
+        }
+    }
+    (done, None)
+}
+
+/// The queues for which letters wait below `directory`, as far as its names tell.
+pub(super) fn left_behind(directory: &Path) -> Vec<String> {
+    let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
+    let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+    names.filter_map(|name| queue_of(&name)).collect()
+}
+
+fn queue_of(name: &str) -> Option<String> {
+    let mut queue = Vec::new();
+    let mut bytes = name.bytes();
+    while let Some(byte) = bytes.next() {
+        if byte != b'%' {
+            queue.push(byte);
+            continue;
+        }
+        let digits = [bytes.next()?, bytes.next()?];
+        queue.push(u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()?);
+    }
+    String::from_utf8(queue).ok()
+}
+
+/// The queue's name as that of a directory: what is unusual is written as its number.
+fn spool_name(queue: &str) -> String {
+    let mut name = String::new();
+    for byte in queue.bytes().take(80) {
+        if byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_' {
+            name.push(char::from(byte));
+        } else {
+            name.push_str(&format!("%{byte:02x}"));
+        }
+    }
+    name
+}

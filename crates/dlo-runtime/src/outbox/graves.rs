@@ -1,0 +1,90 @@
+//! Letters that wait on disk, by the id of their death, and the right to settle their originals.
+//!
+//! A spooled letter's original stays unsettled. When the broker delivers it once more (after a lost connection, a lease that
+//! ran out, a crash of ours) its new right takes the place of the old one. What an earlier life left has no right until
+//! its original comes; its id is kept when the letter is confirmed, so that the original is settled and not handled.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use dlo_core::broker::Unsettled;
+use dlo_core::id::DeathId;
+
+/// One letter on disk.
+#[derive(Debug)]
+enum Grave {
+    /// With the newest right, if its original was seen.
+    Waits(Option<Unsettled>),
+    /// Confirmed before its original came.
+    Confirmed,
+}
+
+/// By which a letter on disk is known: the id of its death, or where that may be shared, a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Name {
+    Known(DeathId),
+    Nameless(u64),
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Graves(Mutex<HashMap<Name, Grave>>);
+
+/// What is known of a message that came.
+#[derive(Debug)]
+pub(super) enum Adoption {
+    /// Its letter waits on disk; it is settled with it.
+    Waits,
+    /// Its letter is where it belongs: settle it.
+    Confirmed(Unsettled),
+    Unknown(Unsettled),
+}
+
+impl Graves {
+    pub(super) fn is_empty(&self) -> bool {
+        self.lock().is_empty()
+    }
+
+    /// A letter was written to disk; `right`: unless an earlier life wrote it.
+    pub(super) fn dig(&self, name: Name, right: Option<Unsettled>) {
+        self.lock().insert(name, Grave::Waits(right));
+    }
+
+    pub(super) fn adopt(&self, death: DeathId, right: Unsettled) -> Adoption {
+        let name = Name::Known(death);
+        let mut graves = self.lock();
+        match graves.get_mut(&name) {
+            None => Adoption::Unknown(right),
+            Some(Grave::Waits(kept)) => {
+                // The older right is void: the broker gave the message out anew.
+                *kept = Some(right);
+                Adoption::Waits
+            }
+            Some(Grave::Confirmed) => {
+                graves.remove(&name);
+                Adoption::Confirmed(right)
+            }
+        }
+    }
+
+    /// The letter was confirmed: the right to settle its original, if that was seen.
+    pub(super) fn confirmed(&self, name: Name) -> Option<Unsettled> {
+        let mut graves = self.lock();
+        match graves.remove(&name) {
+            Some(Grave::Waits(Some(right))) => Some(right),
+            Some(Grave::Waits(None) | Grave::Confirmed) => {
+                graves.insert(name, Grave::Confirmed);
+                None
+            }
+            None => None,
+        }
+    }
+
+    /// The letter is not there any more, and was not confirmed.
+    pub(super) fn forget(&self, name: Name) {
+        self.lock().remove(&name);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Name, Grave>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,109 @@
+//! When the dead-letter queue cannot be written: backoff, disk, pause; nothing is settled meanwhile, and order stays.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use dlo_brokers::memory::QueueOptions;
+use dlo_core::failure::Failure;
+use dlo_core::message::Message;
+use dlo_core::units::ByteSize;
+use dlo_runtime::{Behind, ConsumerBuilder, ConsumerConfig, OrderBy};
+
+use crate::shop::{Seen, Shop, body, calm};
+
+async fn odd_fail(order: Message) -> Result<(), Failure> {
+    let number: u32 = body(&order).parse().unwrap();
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    if number.is_multiple_of(5) { Err(Failure::new("KeyError", "pin 560001")) } else { Ok(()) }
+}
+
+fn consumer(shop: &Shop, state: &tempfile::TempDir, spool: u64) -> ConsumerBuilder {
+    let config = ConsumerConfig {
+        group: "pricing".to_owned(),
+        state: Some(state.path().to_owned()),
+        spool: ByteSize(spool),
+        concurrency: 16,
+        prefetch: Some(16),
+        ..ConsumerConfig::default()
+    };
+    dlo_runtime::Consumer::builder(shop.source(), dlo_core::broker::Broker::publisher(&shop.broker))
+        .config(config)
+        .policy(calm())
+        .clock(shop.clock.clone())
+        .watch(shop.seen.clone())
+        .handler(odd_fail)
+}
+
+async fn orders(shop: &Shop, count: usize) {
+    let orders: Vec<String> = (0..count).map(|n| n.to_string()).collect();
+    shop.orders(orders.iter().map(String::as_str)).await;
+}
+
+fn spooled(seen: &Seen) -> bool {
+    seen.story().contains(&"spooled".to_owned())
+}
+
+#[tokio::test(start_paused = true)]
+async fn letters_wait_on_disk_in_order_while_good_messages_flow_and_are_settled_when_they_are_written() {
+    let (shop, state) = (Shop::open(), tempfile::tempdir().unwrap());
+    shop.broker.delete("orders.dlq");
+    orders(&shop, 200).await;
+    // All orders have one key: they are parked in their order, or it would be by chance.
+    let ordered = consumer(&shop, &state, 1 << 20).order(OrderBy::Key, Behind::Wait);
+    let begun = shop.consumer_begun(ordered);
+    crate::shop::wait_for(|| shop.seen.handled() == 160 && spooled(&shop.seen)).await;
+    assert_eq!((shop.seen.parked(), shop.unsettled().await), (0, 40), "nothing is settled meanwhile");
+    shop.broker.declare("orders.dlq", QueueOptions::default());
+    crate::shop::wait_for(|| shop.seen.parked() == 40).await;
+    begun.stop().await;
+    let parked: Vec<u32> = shop.letters().await.iter().map(|letter| body(letter).parse().unwrap()).collect();
+    assert!(parked.is_sorted() && parked.len() == 40, "{parked:?}");
+    assert_eq!(shop.unsettled().await, 0);
+    assert!(shop.seen.story().contains(&"spool empty".to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn when_the_disk_is_full_the_consumer_pauses_and_nothing_is_lost() {
+    let (shop, state) = (Shop::open(), tempfile::tempdir().unwrap());
+    shop.broker.delete("orders.dlq");
+    orders(&shop, 1_000).await;
+    let begun = shop.consumer_begun(consumer(&shop, &state, 8 * 1024));
+    crate::shop::wait_for(|| spooled(&shop.seen)).await;
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    let handled = shop.seen.handled();
+    assert!(handled < 800, "it went on: {handled}");
+    assert!(begun.controls.under_way().spooled > 0);
+    shop.broker.declare("orders.dlq", QueueOptions::default());
+    crate::shop::wait_for(|| shop.seen.parked() == 200 && shop.seen.handled() == 800).await;
+    begun.stop().await;
+    assert_eq!(shop.unsettled().await, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_an_earlier_life_left_on_disk_goes_first_and_its_original_is_not_handled_again() {
+    let (shop, state) = (Shop::open(), tempfile::tempdir().unwrap());
+    shop.broker.delete("orders.dlq");
+    orders(&shop, 20).await;
+    let begun = shop.consumer_begun(consumer(&shop, &state, 1 << 20));
+    crate::shop::wait_for(|| shop.seen.handled() == 16 && spooled(&shop.seen)).await;
+    begun.stop().await;
+    assert_eq!(shop.unsettled().await, 4);
+    shop.broker.declare("orders.dlq", QueueOptions::default());
+    let again = Arc::new(std::sync::atomic::AtomicU32::new(0));
+    let counted = again.clone();
+    let second = consumer(&shop, &state, 1 << 20).handler(move |_: Message| {
+        counted.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        async { Ok::<(), Failure>(()) }
+    });
+    let begun = shop.consumer_begun(second);
+    crate::shop::wait_for(|| shop.seen.parked() == 4).await;
+    for _ in 0..1_000 {
+        if shop.unsettled().await == 0 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    begun.stop().await;
+    assert_eq!((shop.letters().await.len(), shop.unsettled().await), (4, 0));
+    assert_eq!(again.load(std::sync::atomic::Ordering::SeqCst), 0, "decided once");
+}

@@ -111,7 +111,8 @@ fn take(seat: &Seat, generation: u16, settled: Vec<Settled>) -> Answers {
     answers
 }
 
-/// Copies what is to come later, or with more than it came with. What was copied is done; what could not be is given back to the queue at once.
+/// Copies what is to come later, or with more than it came with. What was copied is done; what could not be is given back
+/// to the queue at once.
 async fn put_off(seat: &Seat, answers: &mut Answers) -> Result<(), BrokerError> {
     if answers.repeat.is_empty() {
         return Ok(());

@@ -119,7 +119,7 @@ pub(crate) async fn process(
     }
     if let Some(early) = story.early(shared.clock.now()) {
         match shared.put_off(held, &mut story, early, Stage::Delayed).await? {
-            Waited::Here(back) => held = back,
+            Waited::Here(back) => held = *back,
             Waited::AtTheBroker(settled) => return Some(settled),
             Waited::HandedOver => return None,
         }
@@ -129,7 +129,7 @@ pub(crate) async fn process(
 
 /// How a retry waited for its time.
 enum Waited {
-    Here(Held),
+    Here(Box<Held>),
     AtTheBroker(Settled),
     /// It is in the outbox, which settles it.
     HandedOver,
@@ -166,7 +166,7 @@ impl Shared {
                             self.tell_retry(&story, &failure, after, stage);
                             story.next_attempt();
                             match self.put_off(held, &mut story, after, stage).await? {
-                                Waited::Here(back) => held = back,
+                                Waited::Here(back) => held = *back,
                                 Waited::AtTheBroker(settled) => return Some(settled),
                                 Waited::HandedOver => return None,
                             }
@@ -304,7 +304,7 @@ impl Shared {
     /// Waits, or has the broker wait. `None`: the shutdown came.
     async fn put_off(&self, held: Held, story: &mut Story, after: Duration, stage: Stage) -> Option<Waited> {
         if stage == Stage::Quick {
-            return self.wait(after).await.map(|()| Waited::Here(held));
+            return self.wait(after).await.map(|()| Waited::Here(Box::new(held)));
         }
         story.due = Some(self.clock.now().plus(after));
         let ordered = held.lane.is_some();
@@ -334,7 +334,7 @@ impl Shared {
                     self.stuck(lane);
                 }
                 let _held = self.room.hold();
-                self.wait(after).await.map(|()| Waited::Here(held))
+                self.wait(after).await.map(|()| Waited::Here(Box::new(held)))
             }
         }
     }

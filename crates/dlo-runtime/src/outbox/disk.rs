@@ -51,7 +51,7 @@ impl Chute {
     ) -> bool {
         let until = Instant::now() + pause;
         loop {
-            let room = if to_disk { self.to_disk().await } else { self.waiting.len() < BATCH };
+            let room = if to_disk { self.spill().await } else { self.waiting.len() < BATCH };
             tokio::select! {
                 () = tokio::time::sleep_until(until) => {
                     if let Some(spool) = self.spool.as_ref().filter(|_| !self.on_disk.is_empty()) {
@@ -73,7 +73,7 @@ impl Chute {
     }
 
     /// Puts every letter that waits on disk, as far as there is room. `true`: there is room for more.
-    async fn to_disk(&mut self) -> bool {
+    async fn spill(&mut self) -> bool {
         let Some(mut spool) = self.spool.take() else { return self.waiting.len() < BATCH };
         let (letters, written) = self.letters();
         let asked = written.len();

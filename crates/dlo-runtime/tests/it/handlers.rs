@@ -43,13 +43,13 @@ impl Handler for Remote {
         let mut life = self.alive.subscribe();
         let inside = self.inside.fetch_add(1, Ordering::SeqCst) + 1;
         self.together.lock().unwrap().entry(body(&message)).or_default().push(inside);
-        let lost = || Err(Unhandled::Lost("connection reset".to_owned()));
+        let lost = Unhandled::Lost("connection reset".to_owned());
         let ended = tokio::select! {
-            _ = life.changed() => lost(),
+            _ = life.changed() => Err(lost),
             () = tokio::time::sleep(Duration::from_millis(10)) => {
                 if body(&message) == self.deadly {
                     self.alive.send_modify(|life| *life += 1);
-                    lost()
+                    Err(lost)
                 } else {
                     Ok(())
                 }

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use crate::time::Timestamp;
 
-const SLOTS: usize = 10;
+/// Parts of a window.
+pub(crate) const SLOTS: usize = 10;
 
 /// A sliding window.
 #[derive(Debug, Clone)]
@@ -45,6 +46,11 @@ impl Window {
             all: sum.all.saturating_add(slot.all),
             marked: sum.marked.saturating_add(slot.marked),
         })
+    }
+
+    /// What was counted in the newest slot.
+    pub(crate) fn newest(&self) -> Counts {
+        self.slots[self.position(self.newest)]
     }
 
     /// How long until the oldest slot is forgotten; more than zero.

@@ -189,7 +189,9 @@ impl Shared {
             Standing::Suspect => true,
             Standing::Poison { crashes } => return Attempted::Poison { crashes },
         };
-        let (passage, place) = match self.admitted(context.attempt.number() > 1, alone).await {
+        // What the broker delivers again after a crash or a deployment did not fail: it spends nothing of the budget.
+        let is_retry = story.first_failed_at.is_some();
+        let (passage, place) = match self.admitted(is_retry, alone).await {
             Ok(admitted) => admitted,
             Err(Passage::Closed(dependency)) => return Attempted::CircuitOpen(dependency),
             Err(_) => return Attempted::Interrupted,

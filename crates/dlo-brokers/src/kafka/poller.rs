@@ -239,7 +239,8 @@ pub(super) fn run(of: &Arc<Membership>) {
 fn join(of: &Arc<Membership>) -> Result<Arc<Member>, BrokerError> {
     let mut settings = of.cluster.reading(&of.group);
     settings.set("partition.assignment.strategy", "cooperative-sticky");
-    for (name, value) in [("heartbeat.interval.ms", "1000"), ("session.timeout.ms", "30000")] {
+    // What a consumer that crashed had in hand must come again soon: a message that kills it is found within a minute.
+    for (name, value) in [("heartbeat.interval.ms", "1000"), ("session.timeout.ms", "10000")] {
         if settings.get(name).is_none() {
             settings.set(name, value);
         }

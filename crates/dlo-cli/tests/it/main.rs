@@ -28,3 +28,5 @@ mod postgres;
 mod prometheus;
 #[cfg(test)]
 mod serve;
+#[cfg(test)]
+mod stories;

@@ -1,0 +1,118 @@
+//! Overload: a dependency that can take only so much. The retry budget keeps what it is asked near the traffic; retries
+//! without one multiply it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use dlo_core::brake::BrakeMode;
+use dlo_core::budget::BudgetConfig;
+use dlo_core::failure::Failure;
+use dlo_core::message::Message;
+use dlo_core::policy::{Backoff, RetryPolicy};
+use dlo_core::verdict::VerdictKind;
+use dlo_runtime::Policy;
+use tokio_util::sync::CancellationToken;
+
+use super::{Line, order, redis};
+
+const OFFERED: u64 = 200;
+const SECONDS: u64 = 24;
+/// Between these seconds the dependency takes a tenth of what is offered.
+const WEAK: std::ops::Range<u64> = 4..24;
+
+/// A dependency: counts what it is asked in each second, and refuses what it cannot take.
+struct Dependency {
+    began: Instant,
+    asked: Vec<AtomicU64>,
+}
+
+impl Dependency {
+    fn ask(&self) -> bool {
+        let second = self.began.elapsed().as_secs();
+        let Some(asked) = self.asked.get(second as usize) else { return true };
+        let now = asked.fetch_add(1, Ordering::Relaxed);
+        !WEAK.contains(&second) || now < OFFERED / 10
+    }
+}
+
+fn policy(budget: BudgetConfig) -> Policy {
+    let mut policy = Policy {
+        retry: RetryPolicy {
+            backoff: Backoff::Fixed,
+            base: Duration::from_millis(300),
+            quick: 4,
+            ..RetryPolicy::default()
+        },
+        budget,
+        ..Policy::default()
+    };
+    // Alone on the stage: neither breaker nor brake step in.
+    policy.breaker.in_a_row = u32::MAX;
+    policy.breaker.least = u32::MAX;
+    policy.brake.mode = BrakeMode::Off;
+    policy
+}
+
+/// The load on the dependency in each second, as a share of what is offered.
+async fn curve(name: &str, budget: BudgetConfig) -> Vec<f64> {
+    let line = Arc::new(Line::open(redis().await, name, None).await);
+    let dependency = Arc::new(Dependency {
+        began: Instant::now(),
+        asked: (0..SECONDS).map(|_| AtomicU64::new(0)).collect(),
+    });
+    let shop = line.clone();
+    let selling = tokio::spawn(async move {
+        let mut tick = tokio::time::interval(Duration::from_millis(100));
+        for batch in 0..SECONDS * 10 {
+            tick.tick().await;
+            let first = batch * OFFERED / 10;
+            shop.publish((first..first + OFFERED / 10).map(|n| order(n, &format!("C-{n}")))).await;
+        }
+    });
+    let asked = dependency.clone();
+    let consumer =
+        line.consumer().await.policy(policy(budget)).concurrency(4_096).handler(move |_: Message| {
+            let served = asked.ask();
+            async move {
+                let busy =
+                    Failure { says: Some(VerdictKind::Retry), ..Failure::new("Busy", "too many requests") };
+                if served { Ok(()) } else { Err(busy) }
+            }
+        });
+    let stop = CancellationToken::new();
+    let running = tokio::spawn(consumer.build().unwrap().run(stop.clone().cancelled_owned()));
+    selling.await.unwrap();
+    stop.cancel();
+    running.await.unwrap().unwrap();
+    dependency.asked.iter().map(|asked| asked.load(Ordering::Relaxed) as f64 / OFFERED as f64).collect()
+}
+
+/// Eight heights for 0 to 5 times what is offered.
+fn drawn(curve: &[f64]) -> String {
+    let bars: Vec<char> = "▁▂▃▄▅▆▇█".chars().collect();
+    curve.iter().map(|load| bars[((load / 5.0 * 8.0) as usize).min(7)]).collect()
+}
+
+/// The worst stretch of five seconds: single ones jump.
+fn worst(curve: &[f64]) -> f64 {
+    let weak = &curve[WEAK.start as usize + 2..WEAK.end as usize - 1];
+    weak.windows(5).map(|five| five.iter().sum::<f64>() / 5.0).fold(0.0, f64::max)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_budget_keeps_an_overloaded_dependency_near_its_traffic_where_naive_retries_multiply_it() {
+    let generous = BudgetConfig { share: 1.0, floor: u32::MAX, window: Duration::from_secs(10) };
+    let curves = Mutex::new(Vec::new());
+    let one =
+        async { curves.lock().unwrap().push(("budget", curve("overload", BudgetConfig::default()).await)) };
+    one.await;
+    let other = async { curves.lock().unwrap().push(("naive", curve("overload-naive", generous).await)) };
+    other.await;
+    let curves = curves.into_inner().unwrap();
+    for (name, curve) in &curves {
+        eprintln!("{name:>7} {} worst five seconds {:.2}x of the traffic", drawn(curve), worst(curve));
+    }
+    assert!(worst(&curves[0].1) < 1.25, "with a budget: {:?}", curves[0]);
+    assert!(worst(&curves[1].1) > 3.5, "without one: {:?}", curves[1]);
+}

@@ -19,7 +19,7 @@ consumer = Consumer(
     }
 )
 consumer.subscribe([topic])
-first = consumer.consume(1, timeout=30)
+first = consumer.consume(1, timeout=60)
 began = time.monotonic()
 got = 0
 messages = first

@@ -15,6 +15,8 @@ use crate::sink::{Row, Sink};
 use crate::{Asked, message, office, python};
 
 const TOPIC: &str = "orders.dlq";
+/// How long a peer may wait for its first record: the first group of a young server takes its time.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) async fn run(asked: Asked<'_>) {
     println!("W3 capture from Kafka, {} letters, {} rounds", asked.letters, asked.rounds);
@@ -65,9 +67,7 @@ fn bare_loop(bootstrap: &str, round: u64, database: &std::path::Path, count: u64
     let (mut got, mut rows) = (0, Vec::with_capacity(1_000));
     let mut began = None;
     while got < count {
-        let Some(message) = consumer.poll(Duration::from_secs(10)) else {
-            panic!("the topic ended at {got}")
-        };
+        let Some(message) = consumer.poll(PATIENCE) else { panic!("the topic ended at {got}") };
         let message = message.expect("the broker is up");
         began.get_or_insert_with(Instant::now);
         got += 1;

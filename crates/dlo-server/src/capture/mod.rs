@@ -11,6 +11,7 @@
 
 mod admit;
 mod board;
+mod carried;
 mod desk;
 mod lanes;
 mod log;

@@ -164,7 +164,7 @@ impl Drain {
             .portion
             .of(self.desk.room(window::SLOTS as usize))
             .min(self.desk.pace.most())
-            .min(window::MOST);
+            .min(self.window.most());
         let mut deliveries = Vec::new();
         let mut wait = WAIT;
         loop {

@@ -11,7 +11,6 @@
 //! broker at that moment had also handed out, and now redelivers, another message that is equal in every byte. These two
 //! are taken for one.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use base64::Engine;
@@ -21,12 +20,16 @@ use dlo_core::time::Timestamp;
 use dlo_store::Checkpoint;
 use sha2::{Digest as _, Sha256};
 
+use super::carried::Carried;
+
 /// Batches in flight at once.
 pub(super) const SLOTS: i32 = 4;
 /// The row of what is carried, beside those of the slots.
 const CARRIED: i32 = -1;
 /// Digests of one row: what fits into a mark.
-pub(super) const MOST: usize = Checkpoint::MARK / TEXT;
+const MOST: usize = Checkpoint::MARK / TEXT;
+/// Digests of one batch: those of all slots together can be carried.
+const BATCH: usize = MOST / SLOTS as usize;
 /// Characters of one digest in a mark.
 const TEXT: usize = 22;
 /// How long something is carried. By then every broker has redelivered what it ever will.
@@ -73,12 +76,14 @@ pub(super) struct Window {
     /// Which queue, as the incarnation of its rows.
     queue: String,
     slots: Vec<Option<Vec<Digest>>>,
-    carried: HashMap<Digest, u32>,
+    carried: Carried,
     carried_since: Option<Timestamp>,
     /// Whether the stored row of the carried is not what is carried now.
     changed: bool,
     /// Whether there is, or may be, a digest in a stored row. Brokers with coordinates never write one.
     used: bool,
+    /// Whether the broker gives no coordinates, as far as was seen.
+    needed: bool,
     /// The number of the next row that is written.
     next: i64,
 }
@@ -89,28 +94,36 @@ impl Window {
         let mut window = Self {
             source: source.to_string(),
             slots: (0..SLOTS).map(|_| None).collect(),
-            carried: HashMap::new(),
+            carried: Carried::new(MOST),
             carried_since: None,
             changed: false,
             used: false,
+            needed: false,
             next: 1,
             queue,
         };
         let ours = window.queue.clone();
-        for row in rows.iter().filter(|row| row.incarnation == ours) {
+        let mut rows: Vec<&Checkpoint> = rows.iter().filter(|row| row.incarnation == ours).collect();
+        // What was carried already is older than every slot, and a slot is as old as its number says.
+        rows.sort_by_key(|row| (row.partition != CARRIED, row.next));
+        for row in rows {
             window.next = window.next.max(row.next + 1);
             window.used |= row.mark.as_ref().is_some_and(|mark| !mark.is_empty());
             window.carry(parse(row.mark.as_deref().unwrap_or_default()), now);
         }
+        window.needed = window.used;
         window
+    }
+
+    /// Deliveries that one batch may have.
+    pub(super) fn most(&self) -> usize {
+        if self.needed { BATCH } else { MOST }
     }
 
     /// Whether this redelivered message is a letter already. It is so once.
     pub(super) fn is_known(&mut self, digest: Digest) -> bool {
-        match self.carried.get_mut(&digest) {
-            Some(count) if *count > 1 => *count -= 1,
-            Some(_) => drop(self.carried.remove(&digest)),
-            None => return false,
+        if !self.carried.take(digest) {
+            return false;
         }
         self.changed = true;
         true
@@ -120,6 +133,7 @@ impl Window {
     pub(super) fn begin(&mut self, digests: Vec<Digest>, now: Timestamp) -> (usize, Vec<Checkpoint>) {
         let slot = self.slots.iter().position(Option::is_none).unwrap_or(0);
         self.used |= !digests.is_empty();
+        self.needed |= self.used;
         let mut rows = Vec::new();
         if self.used {
             rows.push(self.row(slot as i32, &digests));
@@ -163,20 +177,14 @@ impl Window {
 
     fn carry(&mut self, digests: Vec<Digest>, now: Timestamp) {
         for digest in digests {
-            // Past the bound a second letter is possible; that is the lesser evil beside growing without one.
-            if self.carried.len() >= MOST {
-                tracing::warn!(source = self.source, "more letters in doubt than are remembered");
-                break;
-            }
-            *self.carried.entry(digest).or_default() += 1;
+            self.carried.add(digest);
             self.carried_since = Some(now);
             self.changed = true;
         }
     }
 
     fn carried_row(&mut self) -> Checkpoint {
-        let all: Vec<Digest> =
-            self.carried.iter().flat_map(|(digest, count)| (0..*count).map(|_| *digest)).take(MOST).collect();
+        let all: Vec<Digest> = self.carried.by_age().collect();
         self.row(CARRIED, &all)
     }
 
@@ -259,6 +267,28 @@ mod tests {
         let later = NOW.plus(CARRY);
         window.begin(Vec::new(), later);
         assert!(!window.is_known(b), "nothing is carried for ever");
+    }
+
+    /// Every crash leaves rows of batches that were settled long ago; they must not crowd out what is in doubt now.
+    #[test]
+    fn after_many_crashes_what_was_in_flight_last_is_still_known() {
+        let numbered = |round: u32, slot: u32| -> Vec<Digest> {
+            (0..BATCH as u32).map(|n| Digest::of(&message(&format!("{round}/{slot}/{n}")))).collect()
+        };
+        let mut rows: Vec<Checkpoint> = Vec::new();
+        for round in 0..3 {
+            let mut office = Window::load("orders", "rabbitmq:orders.dlq".into(), &rows, NOW);
+            for slot in 0..SLOTS as u32 {
+                for row in office.begin(numbered(round, slot), NOW).1 {
+                    rows.retain(|old| old.partition != row.partition);
+                    rows.push(row);
+                }
+            }
+            let mut successor = Window::load("orders", "rabbitmq:orders.dlq".into(), &rows, NOW);
+            for digest in (0..SLOTS as u32).flat_map(|slot| numbered(round, slot)) {
+                assert!(successor.is_known(digest), "round {round}");
+            }
+        }
     }
 
     #[test]

@@ -46,7 +46,7 @@ impl Found {
 }
 
 /// Whether the broker gave this message a place or a name that no other message will ever have.
-fn has_coordinates(origin: &Origin) -> bool {
+pub(super) fn has_coordinates(origin: &Origin) -> bool {
     let named_by_broker = match origin.broker {
         BrokerKind::Sqs | BrokerKind::Redis | BrokerKind::Pubsub | BrokerKind::Sql => true,
         BrokerKind::Kafka | BrokerKind::Nats | BrokerKind::Memory | BrokerKind::Http => true,

@@ -241,9 +241,10 @@ impl Drain {
             let (published_at, deliveries) = (delivery.published_at, delivery.delivery_count);
             let redelivered = delivery.redelivered;
             let (message, place, unsettled) = delivery.split();
+            // A place of its own makes a key of its own: no digest is needed.
+            let digest = (!admit::has_coordinates(&place)).then(|| Digest::of(&message));
             let mut found = Found::new(spec, message, place);
             (found.published_at, found.deliveries) = (published_at, deliveries);
-            let digest = Digest::of(&found.message);
             let whole = match found.is_pointer() {
                 false => vec![found],
                 true => make_whole(spec, vec![found]).await?,
@@ -253,7 +254,7 @@ impl Drain {
                 .map(|found| admit::letter(office, spec, found, now))
                 .collect::<Result<_, _>>()
                 .map_err(Trouble::Refused)?;
-            let digest = letters.iter().any(|letter| letter.dedupe.is_none()).then_some(digest);
+            let digest = digest.filter(|_| letters.iter().any(|letter| letter.dedupe.is_none()));
             admitted.push((Admitted { unsettled, redelivered, digest }, letters));
         }
         Ok(admitted)

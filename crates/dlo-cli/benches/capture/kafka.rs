@@ -15,8 +15,9 @@ use crate::sink::{Row, Sink};
 use crate::{Asked, message, office, python};
 
 const TOPIC: &str = "orders.dlq";
-/// How long a peer may wait for its first record: the first group of a young server takes its time.
+/// How long the bare loop may hear nothing: the first group of a young server takes its time.
 const PATIENCE: Duration = Duration::from_secs(60);
+const PAUSE: Duration = Duration::from_secs(1);
 
 pub(crate) async fn run(asked: Asked<'_>) {
     println!("W3 capture from Kafka, {} letters, {} rounds", asked.letters, asked.rounds);
@@ -65,9 +66,14 @@ fn bare_loop(bootstrap: &str, round: u64, database: &std::path::Path, count: u64
     consumer.subscribe(&[TOPIC]).expect("subscribe");
     let mut sink = Sink::open(database);
     let (mut got, mut rows) = (0, Vec::with_capacity(1_000));
-    let mut began = None;
+    let (mut began, mut heard) = (None, Instant::now());
     while got < count {
-        let Some(message) = consumer.poll(PATIENCE) else { panic!("the topic ended at {got}") };
+        let Some(message) = consumer.poll(PAUSE) else {
+            // An event of the group ends a poll as well.
+            assert!(heard.elapsed() < PATIENCE, "the topic ended at {got}");
+            continue;
+        };
+        heard = Instant::now();
         let message = message.expect("the broker is up");
         began.get_or_insert_with(Instant::now);
         got += 1;

@@ -6,7 +6,6 @@
 
 #![expect(
     clippy::expect_used,
-    clippy::panic,
     clippy::print_stdout,
     reason = "a benchmark stops where a step fails, and prints"
 )]

@@ -77,8 +77,8 @@ far!(
     ),
     stop it.stop().await, start it.start().await
 );
-// These two are stopped, not killed: what they had been told and not written when they are killed is delivered again, and
-// they give no coordinates by which it would be known. Their pages say so.
+// Stopped, not killed: killed, it delivers letters again that were stored and settled, and they are there twice. Its page
+// says so.
 far!(
     FarArtemis(Artemis), ("orders", "orders.dlq"),
     |it| format!(
@@ -93,7 +93,7 @@ far!(
         "kind = \"stomp\"\nurl = \"{}\"\nstatistics = true\nusername = \"office\"\npassword = \"s3cret\"",
         it.url()
     ),
-    stop it.stop(), start it.start().await
+    stop it.kill(), start it.start().await
 );
 
 /// RabbitMQ's second server is shared with whoever may stop it, one at a time.

@@ -6,6 +6,7 @@
 //! | [`clock`] | clocks that tests own |
 //! | [`faults`] | wrappers that fail when the test says so |
 //! | [`harness`] | real servers, started for the tests and gone with them |
+//! | [`sim`] | a broker that follows a seed, for runs in which everything goes wrong |
 
 #![expect(clippy::expect_used, clippy::panic, reason = "in tests, to stop is how a failure is told")]
 
@@ -13,3 +14,4 @@ pub mod clock;
 pub mod conformance;
 pub mod faults;
 pub mod harness;
+pub mod sim;

@@ -9,5 +9,6 @@ mod outages;
 mod parking;
 mod retrying;
 mod shop;
+mod sim;
 mod spooling;
 mod stopping;

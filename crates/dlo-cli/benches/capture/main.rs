@@ -12,6 +12,7 @@
 
 use std::path::{Path, PathBuf};
 
+mod interpreter;
 mod kafka;
 #[path = "../ground/measure.rs"]
 mod measure;

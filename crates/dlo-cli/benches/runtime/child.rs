@@ -1,0 +1,86 @@
+//! Runners that are this program itself, started once more: ours and the bare loops. Each times itself from the first
+//! message in its hands until the last one is settled, and says so in one line.
+
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::sidecar::{bare, handler};
+use crate::usage::Usage;
+use crate::{kafka_bare, ours, rabbitmq_bare, redis_bare};
+
+/// The first word of a command line that makes this program a runner.
+pub(crate) const ROLE: &str = "child";
+
+/// What a runner did, and what it took.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Done {
+    pub(crate) handled: u64,
+    pub(crate) parked: u64,
+    pub(crate) spent: Duration,
+    pub(crate) usage: Usage,
+}
+
+impl Done {
+    /// Ends the clock of this process.
+    pub(crate) fn now(handled: u64, parked: u64, began: Instant) -> Self {
+        Self { handled, parked, spent: began.elapsed(), usage: Usage::of(std::process::id()) }
+    }
+
+    /// One line: handled, parked, seconds, seconds of processor, megabytes. Peers in other languages say the same.
+    pub(crate) fn read(line: &str) -> Option<Self> {
+        let mut words = line.split_whitespace();
+        let mut number = || words.next()?.parse::<f64>().ok();
+        Some(Self {
+            handled: number()? as u64,
+            parked: number()? as u64,
+            spent: Duration::from_secs_f64(number()?),
+            usage: Usage { cpu: Duration::from_secs_f64(number()?), peak_mb: number()? },
+        })
+    }
+
+    pub(crate) fn check(&self, who: &str, messages: u64, poison: u64) {
+        assert_eq!(self.parked, poison, "{who} parked another number");
+        assert_eq!(self.handled + self.parked, messages, "{who} handled another number");
+    }
+}
+
+/// Runs this program as a runner, in a process of its own.
+pub(crate) fn run(arguments: &[&str]) -> Done {
+    let program = std::env::current_exe().expect("this program");
+    read(Command::new(program).arg(ROLE).args(arguments))
+}
+
+/// Runs a command whose last line is [`Done`].
+pub(crate) fn read(command: &mut Command) -> Done {
+    let output = command.stderr(Stdio::piped()).output().unwrap_or_else(|why| panic!("{command:?}: {why}"));
+    let said = String::from_utf8_lossy(&output.stdout);
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {complaint}");
+    let line = said.lines().last().unwrap_or_default();
+    Done::read(line).unwrap_or_else(|| panic!("{command:?} said `{line}`: {complaint}"))
+}
+
+/// The life of a runner.
+pub(crate) async fn act(arguments: &[String]) {
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let number = |text: &str| text.parse::<u64>().expect("a number");
+    let done = match words[..] {
+        ["ours", section, queue, group, count] => ours::consume(section, queue, group, number(count)).await,
+        ["rabbitmq", url, queue, _group, count] => rabbitmq_bare::consume(url, queue, number(count)).await,
+        ["redis", url, stream, group, count] => redis_bare::consume(url, stream, group, number(count)).await,
+        ["kafka", bootstrap, topic, group, count] => {
+            kafka_bare::consume(bootstrap, topic, group, number(count)).await
+        }
+        ["handler", manner, count] => return handler::serve(manner == "batch", number(count)).await,
+        ["age", url, queue, count] => return bare::consume(url, queue, number(count)).await,
+        _ => panic!("no such runner: {words:?}"),
+    };
+    println!(
+        "{} {} {} {} {}",
+        done.handled,
+        done.parked,
+        done.spent.as_secs_f64(),
+        done.usage.cpu.as_secs_f64(),
+        done.usage.peak_mb
+    );
+}

@@ -1,0 +1,78 @@
+//! Our runtime as a service embeds it: the real adapter, a handler that does nothing, everything else as it is by
+//! default. A poisoned message is tried three times, twice more in place, then it is a dead letter.
+
+use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use dlo_core::failure::Failure;
+use dlo_core::message::Message;
+use dlo_core::policy::{Backoff, RetryPolicy};
+use dlo_runtime::{Consumer, Event, Policy, Watch};
+use tokio::sync::Notify;
+
+use crate::child::Done;
+use crate::order;
+
+/// Messages in handlers at once: the window of the bare loops.
+const CONCURRENCY: usize = 500;
+
+#[derive(Default)]
+struct Count {
+    handled: AtomicU64,
+    parked: AtomicU64,
+    wanted: u64,
+    all: Notify,
+}
+
+impl Count {
+    fn both(&self) -> (u64, u64) {
+        (self.handled.load(Ordering::SeqCst), self.parked.load(Ordering::SeqCst))
+    }
+}
+
+impl Watch for Count {
+    fn saw(&self, event: &Event<'_>) {
+        match event {
+            Event::Handled { .. } => self.handled.fetch_add(1, Ordering::SeqCst),
+            Event::DeadLettered(_) => self.parked.fetch_add(1, Ordering::SeqCst),
+            _ => return,
+        };
+        let (handled, parked) = self.both();
+        if handled + parked >= self.wanted {
+            self.all.notify_one();
+        }
+    }
+}
+
+/// Consumes `wanted` messages of `queue`; done when the source is drained and closed behind them.
+pub(crate) async fn consume(section: &str, queue: &str, group: &str, wanted: u64) -> Done {
+    let broker = order::broker(section).await;
+    let source = broker.source(queue, group).await.expect("join the queue");
+    let count = Arc::new(Count { wanted, ..Count::default() });
+    let began = Arc::new(OnceLock::new());
+    let retry = RetryPolicy {
+        attempts: NonZeroU32::MIN.saturating_add(2),
+        backoff: Backoff::Fixed,
+        base: Duration::from_millis(1),
+        quick: 2,
+        ..RetryPolicy::default()
+    };
+    let clock = Arc::clone(&began);
+    let consumer = Consumer::builder(source, broker.publisher())
+        .group(group)
+        .policy(Policy { retry, ..Policy::default() })
+        .concurrency(CONCURRENCY)
+        .watch(Arc::clone(&count) as Arc<dyn Watch>)
+        .handler(move |message: Message| {
+            clock.get_or_init(Instant::now);
+            let poison = order::is_poison(&message.payload.0);
+            async move { if poison { Err(Failure::new("NoJson", "the body is no JSON")) } else { Ok(()) } }
+        })
+        .build()
+        .expect("a consumer");
+    consumer.run(count.all.notified()).await.expect("the broker is up");
+    let (handled, parked) = count.both();
+    Done::now(handled, parked, *began.get().expect("there was a message"))
+}

@@ -1,0 +1,141 @@
+//! W7: consuming a Redis stream, beside the bare loop, BullMQ (100 at once) and Sidekiq (10 threads), each on the same
+//! server with its own way to keep jobs. Sidekiq takes a job off the server before it works on it: what it holds when it
+//! dies is lost. Its retries wait for a poll each, so it is compared without poison only.
+
+use std::process::Command;
+
+use dlo_testkit::harness::redis::Redis;
+
+use crate::child::{self, Done};
+use crate::contest::Runner;
+use crate::peer::Depths;
+use crate::redis_bare::connect;
+use crate::{Asked, interpreter, node, order, peer};
+
+const STREAM: &str = "orders";
+const GROUP: &str = "bench";
+const DEAD: &str = "orders.dlq";
+/// Sidekiq's list of jobs.
+const JOBS: &str = "queue:sidekiq";
+
+pub(crate) async fn run(asked: &Asked) {
+    println!("W7 consuming from Redis, {} messages, {} rounds", asked.messages, asked.rounds);
+    // On disk once a second, as Redis is by default with its log on.
+    let server = Redis::with(&["--appendfsync", "everysec"]).await;
+    let section = format!("kind = \"redis\"\nurl = \"{}\"", server.url);
+    let bench = Bench { url: server.url.clone(), section, sidekiq: sidekiq_is_there() };
+    let mut without: Option<Runner> = None;
+    for &percent in &asked.poison {
+        let ours = bench.rounds(asked, percent).await;
+        if let Some(without) = &without {
+            ours.beside(without);
+        }
+        if percent == 0 {
+            without = Some(ours);
+        }
+    }
+}
+
+struct Bench {
+    url: String,
+    section: String,
+    sidekiq: bool,
+}
+
+fn sidekiq_is_there() -> bool {
+    let there = Command::new("sidekiq").arg("--version").output().is_ok_and(|output| output.status.success());
+    if !there {
+        println!("  SKIPPED: Sidekiq was not found in PATH (Debian: apt-get install ruby-sidekiq)");
+    }
+    there
+}
+
+impl Bench {
+    async fn rounds(&self, asked: &Asked, percent: u64) -> Runner {
+        println!(" {percent} % poison");
+        let mut ours = Runner::new(format!("ours at {percent} %"));
+        let mut bare = Runner::new("bare loop");
+        let mut bullmq = Runner::new("BullMQ");
+        let mut sidekiq = Runner::new("Sidekiq");
+        let with_sidekiq = self.sidekiq && percent == 0;
+        let few = (asked.messages / 5).max(1_000);
+        for round in 0..=asked.rounds {
+            let own = self.own(&["ours", &self.section], asked.messages, percent).await;
+            let least = self.own(&["redis", &self.url], asked.messages, percent).await;
+            let node = self.bullmq(few, percent).await;
+            let ruby = if with_sidekiq { Some(self.sidekiq(few).await) } else { None };
+            // The first round warms everything up and does not count.
+            if round > 0 {
+                ours.did(&own);
+                bare.did(&least);
+                bullmq.did(&node);
+                ruby.iter().for_each(|done| sidekiq.did(done));
+            }
+        }
+        for runner in [&ours, &bare, &bullmq] {
+            runner.show();
+        }
+        ours.beside(&bare);
+        ours.against(&bullmq, 6.0);
+        if with_sidekiq {
+            sidekiq.show();
+            ours.against(&sidekiq, 6.0);
+        }
+        ours
+    }
+
+    async fn flush(&self) -> redis::aio::MultiplexedConnection {
+        let mut connection = connect(&self.url).await;
+        let _: () = redis::cmd("FLUSHALL").query_async(&mut connection).await.expect("empty the server");
+        connection
+    }
+
+    /// A runner of this program, ours or bare, on a stream filled for it.
+    async fn own(&self, role: &[&str], messages: u64, percent: u64) -> Done {
+        let poison = order::poisoned(messages, percent);
+        let mut connection = self.flush().await;
+        let broker = order::broker(&self.section).await;
+        order::fill(&broker, STREAM, messages, percent).await;
+        let count = messages.to_string();
+        let words = [role, &[STREAM, GROUP, &count]].concat();
+        let done = tokio::task::block_in_place(|| child::run(&words));
+        done.check(role[0], messages, poison);
+        let pending: (u64, redis::Value, redis::Value, redis::Value) = redis::cmd("XPENDING")
+            .arg(STREAM)
+            .arg(GROUP)
+            .query_async(&mut connection)
+            .await
+            .expect("what is pending");
+        assert_eq!(pending.0, 0, "{} left messages", role[0]);
+        let dead: u64 = redis::cmd("XLEN").arg(DEAD).query_async(&mut connection).await.expect("a length");
+        assert_eq!(dead, poison, "{} parked another number", role[0]);
+        done
+    }
+
+    async fn bullmq(&self, messages: u64, percent: u64) -> Done {
+        self.flush().await;
+        let every = order::every(percent).unwrap_or(0);
+        let mut worker = node::script("bullmq.js");
+        worker.args([&self.url, &messages.to_string(), &every.to_string()]);
+        let done = tokio::task::block_in_place(|| child::read(&mut worker));
+        done.check("BullMQ", messages, order::poisoned(messages, percent));
+        done
+    }
+
+    async fn sidekiq(&self, messages: u64) -> Done {
+        let connection = self.flush().await;
+        let script = interpreter::root().join("bench/peers/sidekiq_work.rb");
+        let mut fill = Command::new("ruby");
+        fill.arg(&script).arg(messages.to_string()).env("REDIS_URL", &self.url);
+        tokio::task::block_in_place(|| interpreter::run(&mut fill));
+        let mut worker = Command::new("sidekiq");
+        worker.arg("-r").arg(&script).args(["-q", "sidekiq", "-c", "10", "-e", "production"]);
+        worker.env("REDIS_URL", &self.url);
+        let look = async || -> Depths {
+            let mut connection = connection.clone();
+            let left = redis::cmd("LLEN").arg(JOBS).query_async(&mut connection).await;
+            (left.expect("a length"), 0)
+        };
+        peer::run(&mut worker, messages, 0, look).await
+    }
+}

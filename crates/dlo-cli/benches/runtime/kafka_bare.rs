@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use rdkafka::config::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
-use rdkafka::message::Message as _;
+use rdkafka::message::{BorrowedMessage, Message as _};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 
 use crate::child::Done;
@@ -26,7 +26,7 @@ fn poll(bootstrap: &str, topic: &str, group: &str, count: u64) -> Done {
     let dead = format!("{topic}.dlq");
     let (mut began, mut parked) = (None, 0);
     for got in 1..=count {
-        let record = consumer.poll(Duration::from_secs(20)).expect("a record").expect("the broker is up");
+        let record = next(&consumer, got);
         began.get_or_insert_with(Instant::now);
         let body = record.payload().unwrap_or_default();
         if order::is_poison(body) {
@@ -41,4 +41,15 @@ fn poll(bootstrap: &str, topic: &str, group: &str, count: u64) -> Done {
         }
     }
     Done::now(count - parked, parked, began.expect("there was a message"))
+}
+
+/// The next record. A poll comes back without one when it served a rebalance or the answer to a commit.
+fn next(consumer: &BaseConsumer, number: u64) -> BorrowedMessage<'_> {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while Instant::now() < deadline {
+        if let Some(record) = consumer.poll(Duration::from_secs(5)) {
+            return record.expect("the broker is up");
+        }
+    }
+    panic!("record {number} did not come")
 }

@@ -41,7 +41,7 @@ pub(crate) fn body(n: u64, poison: bool) -> String {
 }
 
 fn message(n: u64, percent: u64) -> Message {
-    let poison = every(percent).is_some_and(|every| n % every == 0);
+    let poison = every(percent).is_some_and(|every| n.is_multiple_of(every));
     let mut message = Message {
         key: Some(Payload::from(format!("C-{}", n % 9_973))),
         payload: Payload::from(body(n, poison)),

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use dlo_core::failure::Failure;
 use dlo_core::message::Message;
 use dlo_core::policy::{Backoff, RetryPolicy};
-use dlo_runtime::{Consumer, Event, Policy, Watch};
+use dlo_runtime::{Consumer, ConsumerConfig, Event, Watch};
 use tokio::sync::Notify;
 
 use crate::child::Done;
@@ -59,11 +59,17 @@ pub(crate) async fn consume(section: &str, queue: &str, group: &str, wanted: u64
         quick: 2,
         ..RetryPolicy::default()
     };
+    let state = tempfile::tempdir().expect("a directory for the journal");
+    let config = ConsumerConfig {
+        group: group.to_owned(),
+        concurrency: CONCURRENCY,
+        retry,
+        state: Some(state.path().to_owned()),
+        ..ConsumerConfig::default()
+    };
     let clock = Arc::clone(&began);
     let consumer = Consumer::builder(source, broker.publisher())
-        .group(group)
-        .policy(Policy { retry, ..Policy::default() })
-        .concurrency(CONCURRENCY)
+        .config(config)
         .watch(Arc::clone(&count) as Arc<dyn Watch>)
         .handler(move |message: Message| {
             clock.get_or_init(Instant::now);

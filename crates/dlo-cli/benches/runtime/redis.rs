@@ -4,6 +4,7 @@
 
 use std::process::Command;
 
+use dlo_core::broker::TopologySpec;
 use dlo_testkit::harness::redis::Redis;
 
 use crate::child::{self, Done};
@@ -95,6 +96,8 @@ impl Bench {
         let poison = order::poisoned(messages, percent);
         let mut connection = self.flush().await;
         let broker = order::broker(&self.section).await;
+        let spec = TopologySpec::new(STREAM, DEAD, 5);
+        broker.topology().apply(&spec).await.expect("make the streams");
         order::fill(&broker, STREAM, messages, percent).await;
         let count = messages.to_string();
         let words = [role, &[STREAM, GROUP, &count]].concat();

@@ -23,6 +23,9 @@ use crate::child::ROLE;
 /// What stands once in every message of a batch and in no body.
 const MARK: &[u8] = b"\"attempt\":";
 
+/// How long a handler waits for a message.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// What a handler saw.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Saw {
@@ -69,7 +72,9 @@ impl Handler {
         let mut line = String::new();
         self.says.read_line(&mut line).expect("its word");
         let numbers: Vec<f64> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-        let [spent, p50, p99] = numbers[..] else { panic!("the handler said `{line}`") };
+        let [spent, p50, p99] = numbers[..] else {
+            panic!("the handler got no messages: does the sidecar run? It said `{line}`")
+        };
         Saw { spent: Duration::from_secs_f64(spent), p50, p99 }
     }
 }
@@ -93,11 +98,24 @@ pub(crate) async fn serve(batch: bool, count: u64) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     println!("{}", listener.local_addr().expect("an address").port());
     let seen: &'static Mutex<Seen> = Box::leak(Box::default());
+    tokio::spawn(end_when_idle(seen));
     loop {
         let (wire, _) = listener.accept().await.expect("a connection");
         wire.set_nodelay(true).expect("no delay");
         let answer = service_fn(move |request| answer(seen, request, batch, count));
         tokio::spawn(hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(wire), answer));
+    }
+}
+
+/// A sidecar that does not start or stops would leave the bench waiting: nothing for a minute is the end.
+async fn end_when_idle(seen: &Mutex<Seen>) {
+    let mut before = None;
+    loop {
+        let answered = seen.lock().unwrap_or_else(PoisonError::into_inner).answered;
+        if before.replace(answered) == Some(answered) {
+            std::process::exit(1);
+        }
+        tokio::time::sleep(PATIENCE).await;
     }
 }
 

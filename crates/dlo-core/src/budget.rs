@@ -2,8 +2,9 @@
 //!
 //! A first try earns a share of a retry; a retry spends one; both are forgotten after the window. What is earned is spent
 //! evenly, a tenth of it in a tenth of the window: what was saved up in calm times must not fall on a dependency in the
-//! moment it weakens. A small floor lets a quiet queue retry at all. When the budget is spent a retry waits, which costs
-//! it no attempt.
+//! moment it weakens. A retry that comes through is given back, so the end of an outage is not slowed by the budget: only
+//! retries in vain are bounded. A small floor lets a quiet queue retry at all. When the budget is spent a retry waits,
+//! which costs it no attempt.
 
 use std::time::Duration;
 
@@ -111,6 +112,11 @@ impl RetryBudget {
         Grant::Go
     }
 
+    /// A retry that was granted came through: it did no harm, and is given back.
+    pub fn came_through(&mut self, now: Timestamp) {
+        self.window.unmark(now);
+    }
+
     fn allowed(&self, traffic: u64) -> u64 {
         // A float holds every count that matters here; `as` saturates beyond.
         let earned = (traffic as f64 * self.config.share) as u64;
@@ -143,6 +149,17 @@ mod tests {
             seconds.iter().sum::<usize>() <= 2_000 && seconds.iter().all(|one| *one <= 200),
             "{seconds:?}"
         );
+    }
+
+    #[test]
+    fn after_an_outage_what_comes_through_costs_nothing() {
+        let mut budget = RetryBudget::new(BudgetConfig::default());
+        assert_eq!(granted(&mut budget, at(0), 50), 10);
+        for _ in 0..1_000 {
+            budget.came_through(at(500));
+            assert_eq!(budget.retry(at(500)), Grant::Go);
+        }
+        assert!(matches!(budget.retry(at(500)), Grant::Wait(_)), "those in vain still count");
     }
 
     #[test]

@@ -53,6 +53,18 @@ impl Window {
         self.slots[self.position(self.newest)]
     }
 
+    /// Takes one of the marked back, the latest.
+    pub(crate) fn unmark(&mut self, now: Timestamp) {
+        self.advance(now);
+        for back in 0..SLOTS as i64 {
+            let at = self.position(self.newest - back);
+            if self.slots[at].marked > 0 {
+                self.slots[at].marked -= 1;
+                return;
+            }
+        }
+    }
+
     /// How long until the oldest slot is forgotten; more than zero.
     pub(crate) fn until_change(&self, now: Timestamp) -> Duration {
         let into = now.as_micros().rem_euclid(self.slot_micros);

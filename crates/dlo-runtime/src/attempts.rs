@@ -204,7 +204,7 @@ impl Shared {
         drop(place);
         let unhandled = match result {
             Ok(()) => {
-                self.gates.ended(passage, &Ended::Handled, &*self.watch);
+                self.gates.ended(passage, &Ended::Handled { retry: is_retry }, &*self.watch);
                 self.pills.cleared(held.mark);
                 return Attempted::Handled { took: began.elapsed() };
             }

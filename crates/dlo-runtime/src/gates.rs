@@ -66,12 +66,10 @@ pub(crate) enum Passage {
 /// How an attempt ended, as the gates see it.
 #[derive(Debug)]
 pub(crate) enum Ended<'a> {
-    Handled,
+    /// `retry`: it had spent of the budget.
+    Handled { retry: bool },
     /// `dependency`: set for a retryable failure that names one.
-    Failed {
-        dependency: Option<&'a str>,
-        cause: &'a Cause,
-    },
+    Failed { dependency: Option<&'a str>, cause: &'a Cause },
     /// Nobody was there.
     Absent(&'a str),
     /// Whoever was there went away with it.
@@ -269,9 +267,12 @@ impl State {
         }
         let mut of_charge = false;
         match ended {
-            Ended::Handled => {
+            Ended::Handled { retry } => {
                 self.breakers.succeeded(now);
                 self.brake.flowed();
+                if *retry {
+                    self.budget.came_through(now);
+                }
             }
             Ended::Failed { dependency: Some(dependency), .. } => self.breakers.failed(dependency, now),
             Ended::Failed { dependency: None, .. } => {}
@@ -315,7 +316,7 @@ impl State {
     fn brake_probed(&mut self, probe: Probe, ended: &Ended<'_>, now: Timestamp, watch: &dyn Watch) -> bool {
         let Some(on) = self.brake.is_on().cloned() else { return false };
         let failed_for = match ended {
-            Ended::Handled => None,
+            Ended::Handled { .. } => None,
             Ended::Failed { cause, .. } => Some(*cause),
             // It says nothing of the cause: the brake stays.
             Ended::Absent(_) | Ended::Lost => Some(&on),
@@ -347,7 +348,7 @@ impl State {
                 false
             }
             // Whatever else went wrong, it was not the dependency. If that is still down, it opens again at once.
-            Ended::Handled | Ended::Failed { .. } => {
+            Ended::Handled { .. } | Ended::Failed { .. } => {
                 self.breakers.probed(&dependency, probe, now, Outcome::Success);
                 self.over(&Stop::Dependency(dependency), watch);
                 false

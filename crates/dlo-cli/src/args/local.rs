@@ -123,6 +123,10 @@ pub(crate) struct RulesTestArgs {
     #[arg(long, short = 'n', default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub(crate) limit: u64,
 
+    /// Decide each recorded attempt of these letters anew as well
+    #[arg(long)]
+    pub(crate) attempts: bool,
+
     /// Error class of one failure
     #[arg(long, help_heading = "One failure")]
     pub(crate) class: Option<String>,

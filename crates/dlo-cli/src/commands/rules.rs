@@ -67,6 +67,7 @@ fn tell_one(out: Out, rules: Rules, failure: &Failed, args: &RulesTestArgs) -> O
 #[derive(Debug, Default)]
 struct Trial {
     scanned: u64,
+    attempts: u64,
     /// What, from, to, rule → how many, and one of them.
     changes: BTreeMap<(&'static str, String, String, String), (u64, String)>,
 }
@@ -75,7 +76,8 @@ impl Trial {
     /// Adds one answer of the office.
     fn take(&mut self, answer: &Value) {
         self.scanned += answer.get("scanned").and_then(Value::as_u64).unwrap_or(0);
-        for (what, list) in [("verdict", "verdicts"), ("owner", "owners")] {
+        self.attempts += answer.get("attempts_scanned").and_then(Value::as_u64).unwrap_or(0);
+        for (what, list) in [("verdict", "verdicts"), ("attempt", "attempts"), ("owner", "owners")] {
             for change in answer.get(list).and_then(Value::as_array).into_iter().flatten() {
                 let key = (what, text_of(change, "from"), text_of(change, "to"), text_of(change, "rule"));
                 let sample = change.pointer("/samples/0").and_then(Value::as_str).unwrap_or("-");
@@ -101,6 +103,7 @@ fn on_history(client: &Client, out: Out, rules: &Rules, args: &RulesTestArgs) ->
     while trial.scanned < args.limit {
         let mut body = json!({
             "classify": rules.classify, "query": query, "limit": AT_ONCE.min(args.limit - trial.scanned),
+            "attempts": args.attempts,
         });
         if !rules.owners_written.is_empty() {
             body["owners"] = json!(rules.owners_written);
@@ -126,6 +129,7 @@ fn as_json(trial: &Trial) -> Value {
     });
     json!({
         "letters": trial.scanned, "verdicts_changed": trial.changed("verdict"),
+        "attempts": trial.attempts, "attempts_changed": trial.changed("attempt"),
         "owners_changed": trial.changed("owner"), "changes": changes.collect::<Vec<_>>(),
     })
 }
@@ -153,7 +157,12 @@ fn tell(out: Out, trial: &Trial) -> Outcome {
         "with these rules {} of {} would have been decided otherwise",
         count(trial.changed("verdict")),
         letters(trial.scanned)
-    ))
+    ))?;
+    if trial.attempts == 0 {
+        return Ok(());
+    }
+    let changed = trial.changed("attempt");
+    out.line(format!("and {} of {} recorded attempts", count(changed), count(trial.attempts)))
 }
 
 #[cfg(test)]
@@ -165,11 +174,14 @@ mod tests {
         let answer = json!({
             "scanned": 10, "owners": [],
             "verdicts": [{"from": "dead_letter", "to": "retry", "rule": "tax", "count": 2, "samples": ["a", "b"]}],
+            "attempts_scanned": 30,
+            "attempts": [{"from": "retry", "to": "discard", "rule": "tax", "count": 3, "samples": ["a"]}],
         });
         let mut trial = Trial::default();
         trial.take(&answer);
         trial.take(&answer);
         assert_eq!((trial.scanned, trial.changed("verdict"), trial.changed("owner")), (20, 4, 0));
+        assert_eq!((trial.attempts, trial.changed("attempt")), (60, 6));
         let key = ("verdict", "dead_letter".to_string(), "retry".to_string(), "tax".to_string());
         assert_eq!(trial.changes.get(&key), Some(&(4, "a".to_string())));
     }

@@ -10,6 +10,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::Request;
 use axum::response::{IntoResponse, Response};
+use dlo_core::attempt::AttemptRecord;
 use dlo_core::classify::{Place, Rule, Ruleset, Unknown};
 use dlo_core::failure::Failure;
 use dlo_core::id::LetterId;
@@ -44,6 +45,9 @@ struct Trial {
     query: Option<String>,
     limit: Option<u64>,
     cursor: Option<String>,
+    /// Whether each recorded attempt of a letter is decided anew as well.
+    #[serde(default)]
+    attempts: bool,
 }
 
 #[derive(Debug, Default, Serialize)]
@@ -58,6 +62,9 @@ struct Tried {
     parked: u64,
     verdicts: Vec<Change<VerdictKind>>,
     owners: Vec<Change<Option<String>>>,
+    /// Recorded attempts looked at, and how they would have been decided otherwise.
+    attempts_scanned: u64,
+    attempts: Vec<Change<VerdictKind>>,
     /// Where to go on; `null` when all were seen.
     next_cursor: Option<Cursor>,
 }
@@ -89,6 +96,7 @@ pub(crate) async fn test(State(office): State<Arc<Office>>, request: Request<Bod
 
     let mut verdicts = Changes::default();
     let mut owned = Changes::default();
+    let mut attempted = Changes::default();
     let mut tried = Tried::default();
     let mut page = query_text::page(Some(Page::MOST), trial.cursor)?;
     loop {
@@ -99,6 +107,15 @@ pub(crate) async fn test(State(office): State<Arc<Office>>, request: Request<Bod
                 let new = rules.classify(&failure(letter), &place(letter), trial.unknown);
                 tried.count(letter.verdict, new.verdict);
                 verdicts.add(letter.verdict, new.verdict, Some(new.rule), letter.id);
+            }
+            if let Some(rules) = rules.as_ref().filter(|_| trial.attempts && letter.attempts > 0) {
+                let history = office.store.letter(letter.id).await?.history;
+                for record in history.records() {
+                    let Some(was) = record.verdict else { continue };
+                    let new = rules.classify(&attempt(record), &place(letter), trial.unknown);
+                    tried.attempts_scanned += 1;
+                    attempted.add(was, new.verdict, Some(new.rule), letter.id);
+                }
             }
             if let Some(owners) = &owners {
                 let new = owners.owner_of(&subject(letter)).map(str::to_string);
@@ -115,6 +132,7 @@ pub(crate) async fn test(State(office): State<Arc<Office>>, request: Request<Bod
     }
     tried.verdicts = verdicts.into_list();
     tried.owners = owned.into_list();
+    tried.attempts = attempted.into_list();
     Ok(Json(tried).into_response())
 }
 
@@ -138,6 +156,12 @@ fn failure(letter: &Letter) -> Failure {
         http_status: letter.error_code.as_deref().and_then(|code| code.parse().ok()),
         ..Failure::new(letter.error_class.clone().unwrap_or_default(), letter.error_message.clone())
     }
+}
+
+/// The failure of one attempt, as far as its record remembers it.
+fn attempt(record: &AttemptRecord) -> Failure {
+    let class = record.error_class.clone().unwrap_or_default();
+    Failure::new(class, record.message.clone().unwrap_or_default())
 }
 
 fn place(letter: &Letter) -> Place<'_> {

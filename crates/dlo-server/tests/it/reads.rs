@@ -121,6 +121,16 @@ async fn a_rule_is_tried_on_history_and_changes_nothing() {
     assert!(owners.iter().any(|change| change["to"] == "crm" && change["count"] == 10), "{owners:?}");
     assert_eq!(office.get("/api/v1/stats").await.json()["letters"]["open"], 60);
 
+    let tried_twice = r#"{"source":"refunds","payload":{},"error_class":"Busy","error_message":"busy","attempts":2,
+        "attempt_history":[{"number":1,"at":"2026-11-01T12:30:01Z","error_class":"Busy","message":"busy","verdict":"retry"},
+        {"number":2,"at":"2026-11-01T12:30:02Z","error_class":"Busy","message":"busy","verdict":"dead_letter"}]}"#;
+    office.post_json("/api/v1/letters", tried_twice).await;
+    let trial = r#"{"classify":[{"name":"busy","when":{"class":"Busy"},"verdict":"discard"}],"attempts":true,"query":"source:refunds"}"#;
+    let tried = office.post_json("/api/v1/rules/test", trial).await.json();
+    assert_eq!((&tried["scanned"], &tried["attempts_scanned"]), (&1.into(), &2.into()), "{tried}");
+    let froms: Vec<_> = tried["attempts"].as_array().unwrap().iter().map(|change| &change["from"]).collect();
+    assert!(froms.contains(&&"retry".into()) && froms.contains(&&"dead_letter".into()), "{tried}");
+
     let wrong = r#"{"classify":[{"when":{},"verdict":"discard"}]}"#;
     assert_eq!(office.post_json("/api/v1/rules/test", wrong).await.problem(), (422, "bad_rule".to_string()));
     assert_eq!(office.post_json("/api/v1/rules/test", "{}").await.problem(), (422, "bad_body".to_string()));

@@ -168,6 +168,14 @@ impl Shared {
                 )
                 .by("redis-cli CONFIG SET appendonly yes"),
             );
+        } else if self.writes_when_it_pleases().await? {
+            changes.push(
+                TopologyChange::warn(
+                    "the server leaves it to the system when its append-only file reaches the disk (appendfsync no): \
+                     the last half minute of what was confirmed may be lost when the machine crashes",
+                )
+                .by("redis-cli CONFIG SET appendfsync everysec"),
+            );
         }
         let policy = setting(&info, "maxmemory_policy").unwrap_or_default();
         if policy.starts_with("allkeys") {
@@ -179,6 +187,18 @@ impl Shared {
             );
         }
         Ok(changes)
+    }
+
+    /// Whether the append-only file is never flushed by the server itself. Where settings may not be read, it is not said.
+    async fn writes_when_it_pleases(&self) -> Result<bool, BrokerError> {
+        let mut ask = redis::cmd("CONFIG");
+        ask.arg("GET").arg("appendfsync");
+        match self.link.command::<Value>(&ask).await {
+            Ok(answer) => Ok(reply::fields(answer)?.iter().any(|(_, value)| value.as_ref() == b"no")),
+            // A user without the right, and services that have no such command.
+            Err(failure) if failure.code().is_some() => Ok(false),
+            Err(failure) => Err(failure.into()),
+        }
     }
 
     /// An answer that this user may not be allowed to have.

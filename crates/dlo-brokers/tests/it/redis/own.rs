@@ -304,6 +304,22 @@ async fn a_server_that_may_lose_letters_is_said_to_be_weak() {
 }
 
 #[tokio::test]
+async fn a_server_that_never_flushes_its_file_is_said_to_be_weak_where_settings_may_be_read() {
+    let server = Redis::with(&["--appendonly", "yes", "--appendfsync", "no"]).await;
+    let broker = broker(RedisConfig::default(), &server.url).await;
+    let spec = TopologySpec::new("orders", "orders:dlq", 5);
+    broker.topology().apply(&spec).await.unwrap();
+    let commands = async || {
+        let plan = broker.topology().plan(&spec).await.unwrap();
+        plan.into_iter().map(|change| change.command.unwrap_or(change.what)).collect::<Vec<_>>()
+    };
+    assert_eq!(commands().await, ["redis-cli CONFIG SET appendfsync everysec"]);
+    let mut raw = Raw::to(&server.url).await;
+    let () = raw.ask(&["ACL", "SETUSER", "default", "-config"]).await;
+    assert_eq!(commands().await, [""; 0]);
+}
+
+#[tokio::test]
 async fn a_limit_of_our_own_bounds_messages() {
     let lab = lab().await;
     let queue = lab.fresh_queue().await;

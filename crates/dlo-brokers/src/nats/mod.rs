@@ -24,6 +24,7 @@ mod consumer;
 mod delivery;
 mod headers;
 mod inspect;
+mod leftovers;
 mod names;
 mod publisher;
 mod reader;

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use super::LONGEST_DELAY;
 use super::api::{Answer, Api, REACH};
 use super::consumer::Removal;
+use super::leftovers::Turn;
 use super::source::Seat;
 use super::volley::{self, Request};
 
@@ -89,30 +90,41 @@ impl Settler for NatsSettler {
             };
             answers.push((reply, answer));
         }
-        tell(&seat.api, answers).await?;
         match seat.removal {
-            Removal::ByAcknowledgement => Ok(()),
-            Removal::ByPurge => remove(seat, done).await,
+            Removal::ByAcknowledgement => tell(&seat.api, answers).await,
+            Removal::ByPurge => {
+                let turn = seat.leftovers.begin();
+                tell(&seat.api, answers).await?;
+                remove(seat, done, turn).await
+            }
         }
     }
 }
 
-/// Removes what is done: everything that the whole group is done with in one step, the rest one by one.
-async fn remove(seat: &Seat, mut done: Vec<u64>) -> Result<(), BrokerError> {
-    let Some(lowest) = done.iter().min().copied() else { return Ok(()) };
+/// Removes what is done: everything that the whole group is done with in one step. What is done before its predecessors
+/// are waits for the settlement under way that brings those; the last one under way removes what is left one by one.
+async fn remove(seat: &Seat, done: Vec<u64>, turn: Turn<'_>) -> Result<(), BrokerError> {
+    turn.add(done);
+    if turn.is_idle() {
+        return Ok(());
+    }
     let (api, home) = (&seat.api, &seat.home);
     let consumer = api.consumer(&home.stream, &seat.consumer).await?;
     let floor = consumer.map_or(0, |consumer| consumer.ack_floor.stream_seq);
-    if floor >= lowest {
+    if turn.has_up_to(floor) {
         let body = json!({ "filter": home.queue, "seq": floor + 1 });
         let purged: Answer<Value> = api.call(&format!("STREAM.PURGE.{}", home.stream), &body).await?;
         purged.map_err(|error| error.into_broker_error())?;
-        done.retain(|sequence| *sequence > floor);
+        turn.removed_up_to(floor);
     }
-    let call = format!("STREAM.MSG.DELETE.{}", home.stream);
+    delete(seat, turn.end()).await
+}
+
+async fn delete(seat: &Seat, left: Vec<u64>) -> Result<(), BrokerError> {
+    let call = format!("STREAM.MSG.DELETE.{}", seat.home.stream);
     let calls =
-        done.iter().map(|sequence| (call.clone(), json!({ "seq": sequence, "no_erase": true }))).collect();
-    let answers: Vec<Result<Answer<Value>, BrokerError>> = api.call_all(calls).await?;
+        left.iter().map(|sequence| (call.clone(), json!({ "seq": sequence, "no_erase": true }))).collect();
+    let answers: Vec<Result<Answer<Value>, BrokerError>> = seat.api.call_all(calls).await?;
     for answer in answers {
         match answer? {
             Ok(_) => {}

@@ -17,6 +17,7 @@ use tokio::time::Instant;
 use super::api::{Api, REACH};
 use super::consumer::{self, Removal};
 use super::delivery::Arrived;
+use super::leftovers::Leftovers;
 use super::records::Home;
 use super::settler::{self, NatsSettler};
 use super::wire::{Arrival, Wire};
@@ -42,6 +43,7 @@ pub(super) struct Seat {
     pub(super) home: Home,
     pub(super) consumer: String,
     pub(super) removal: Removal,
+    pub(super) leftovers: Leftovers,
     open: Mutex<Open>,
 }
 
@@ -100,6 +102,7 @@ impl NatsSource {
             home,
             consumer,
             removal,
+            leftovers: Leftovers::default(),
             open: Mutex::default(),
         };
         Ok(Self { seat: Arc::new(seat), wire: None, waiting: VecDeque::new() })

@@ -15,6 +15,8 @@ pub mod config;
 mod folded;
 #[cfg(any(feature = "pubsub", feature = "sqs"))]
 mod leases;
+#[cfg(any(feature = "amqp1", feature = "stomp"))]
+mod recent;
 pub mod secret;
 pub mod tls;
 

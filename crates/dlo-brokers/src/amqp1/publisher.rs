@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use dlo_core::broker::{BrokerError, Capabilities, Confirmed, Outgoing, PublishError, Publisher};
 use fe2o3_amqp::link::SendError;
 use fe2o3_amqp::link::delivery::DeliveryFut;
-use fe2o3_amqp::types::messaging::Outcome;
+use fe2o3_amqp::types::messaging::{MessageId, Outcome};
 use fe2o3_amqp::{Sendable, Sender};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
@@ -60,7 +60,10 @@ impl Amqp1Publisher {
         if size > limit {
             return Err(PublishError::TooLarge { size, limit });
         }
-        encode(message, outgoing.delay, self.connector.config.flavour)
+        let mut wire = encode(message, outgoing.delay, self.connector.config.flavour)?;
+        // By its id a message is known again after its broker was killed and has forgotten what it had delivered.
+        wire.properties.get_or_insert_default().message_id.get_or_insert_with(fresh_id);
+        Ok(wire)
     }
 
     /// Sends everything that can be sent and returns what is on the way.
@@ -192,4 +195,8 @@ fn judge(outcome: Result<Outcome, SendError>) -> Result<Confirmed, PublishError>
         }
         Err(cause) => Err(PublishError::Unconfirmed(cause.to_string())),
     }
+}
+
+fn fresh_id() -> MessageId {
+    MessageId::String(format!("dlo-{:032x}", rand::random::<u128>()))
 }

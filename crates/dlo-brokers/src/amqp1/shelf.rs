@@ -14,6 +14,7 @@ use tokio::sync::{Notify, mpsc};
 
 use super::decode::{Decoded, KIND};
 use super::pump::Command;
+use crate::recent::Recent;
 
 /// One delivery that is not settled.
 #[derive(Debug)]
@@ -32,6 +33,8 @@ struct Inner {
     pump: Option<mpsc::Sender<Command>>,
     lost: Option<BrokerError>,
     closed: bool,
+    /// A broker that was killed has forgotten its counts. Messages without an id are not known again.
+    recent: Recent,
 }
 
 #[derive(Debug)]
@@ -72,9 +75,13 @@ impl Shelf {
         for (info, decoded) in came {
             let tag = inner.next_tag;
             inner.next_tag += 1;
+            let had =
+                decoded.message.headers.transport(KIND, "message-id").is_some_and(|id| inner.recent.had(id));
             let copy = self.keeps_copies.then(|| decoded.message.clone());
             inner.held.insert(tag, Held { info, copy });
-            inner.waiting.push_back((tag, self.delivery(decoded, tag)));
+            let mut delivery = self.delivery(decoded, tag);
+            delivery.redelivered |= had;
+            inner.waiting.push_back((tag, delivery));
         }
         drop(inner);
         self.came.notify_one();

@@ -4,7 +4,7 @@
 //! acknowledgement are one transaction. Later: the copy is sent with its delay and confirmed, then the original is
 //! acknowledged; in between both are there, never none. A refusal (NACK) goes to the broker's dead-letter queue.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -21,10 +21,9 @@ use super::connection::{Connector, Failure, Line};
 use super::frame::Frame;
 use super::message::{KIND, decode, encode, queue};
 use crate::backoff::Backoff;
+use crate::recent::Recent;
 
 const SUBSCRIPTION: &str = "dlo";
-/// Ids of messages that are remembered as handed out: more than can be unsettled at once.
-const REMEMBERED: usize = 20_000;
 
 pub(super) struct StompSource {
     capabilities: Arc<Capabilities>,
@@ -54,31 +53,8 @@ struct Inner {
     held: HashMap<u64, Held>,
     next_tag: u64,
     closed: bool,
+    /// ActiveMQ forgets over a restart that it had delivered a message, and says it comes for the first time.
     recent: Recent,
-}
-
-/// Whom this source had before. ActiveMQ forgets over a restart that it had delivered a message, and says it comes for
-/// the first time.
-#[derive(Debug, Default)]
-struct Recent {
-    ids: HashSet<String>,
-    order: VecDeque<String>,
-}
-
-impl Recent {
-    /// Whether the message was handed out before; it is from now on.
-    fn had(&mut self, id: &str) -> bool {
-        if !self.ids.insert(id.to_owned()) {
-            return true;
-        }
-        self.order.push_back(id.to_owned());
-        if self.order.len() > REMEMBERED
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.ids.remove(&oldest);
-        }
-        false
-    }
 }
 
 #[derive(Debug)]
@@ -322,20 +298,4 @@ async fn tell(line: &Line, plan: Plan) -> Result<(), Failure> {
     }
     frames.extend(plan.nacks.into_iter().map(|id| Frame::new("NACK").with("id", id)));
     line.tell(frames).await
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn who_was_handed_out_is_remembered_up_to_a_bound() {
-        let mut recent = Recent::default();
-        assert!(!recent.had("first") && recent.had("first"));
-        for n in 0..REMEMBERED {
-            assert!(!recent.had(&n.to_string()));
-        }
-        assert!(!recent.had("first"), "the oldest is forgotten");
-        assert_eq!(recent.ids.len(), REMEMBERED);
-    }
 }

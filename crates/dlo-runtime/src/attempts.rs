@@ -19,6 +19,7 @@ use dlo_core::poison::{Mark, Standing};
 use dlo_core::reason::Reason;
 use dlo_core::verdict::{Decision, Stage, Verdict, VerdictKind, decide};
 use rand::RngExt;
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::config::Behind;
@@ -347,7 +348,9 @@ impl Shared {
         let aim = Some(self.letters.group.clone()).filter(|_| self.capabilities.groups);
         let content = Content::Retry { hop: Box::new(story.hop()), aim };
         let Held { message, right, weight, .. } = held;
-        self.outbox.send(Parcel { to, delay: Some(after), message, content, right, weight }).await;
+        self.outbox
+            .send(Parcel { to, delay: Some(after), message, content, right, safe: None, weight })
+            .await;
     }
 
     /// Parks a message that was not tried.
@@ -360,15 +363,21 @@ impl Shared {
         if let (Some(lane), Behind::Park) = (&held.lane, self.behind) {
             self.stuck(lane);
         }
-        self.forget(&held);
-        self.pills.cleared(held.mark);
         let id = story.death_id(&held.message, &self.letters.group);
         let known = story.origin.offset.is_some() || story.origin.message_id.is_some();
         let envelope = Box::new(self.letters.envelope(id, &story, &death, self.clock.now()));
         let to = self.letters.destination(&held.place.queue, held.place.partition, &death);
-        let Held { message, right, weight, .. } = held;
         let content = Content::Letter { envelope, known };
-        self.outbox.send(Parcel { to, delay: None, message, content, right, weight }).await;
+        let Held { message, right, weight, mark, lane, .. } = held;
+        let (rung, safe) = oneshot::channel();
+        self.outbox.send(Parcel { to, delay: None, message, content, right, safe: Some(rung), weight }).await;
+        // The next of its lane begins when the letter is safe: after a crash in between, this one is tried again, and what
+        // was behind it must not have been handled. What was a suspect stays one until then, for the same reason.
+        if lane.is_some() || death.reason == Reason::Poison {
+            self.shutdown.run_until_cancelled(safe).await?.ok()?;
+        }
+        self.pills.forget(mark);
+        self.pills.cleared(mark);
         None
     }
 

@@ -159,15 +159,18 @@ impl Consumer {
         let mut receiving =
             Receiving::start(source, Arc::clone(&self.shared.room), Arc::clone(&self.shared.watch));
         loop {
+            // In this order, so that a run can be repeated: what arrives is bounded by what is through, so neither starves.
             tokio::select! {
+                biased;
                 () = &mut shutdown => return self.drain(receiving, settled).await,
-                Some(done) = self.tasks.join_next(), if !self.tasks.is_empty() => self.through(done),
+                arrived = receiving.batches.recv() => match arrived {
+                    Some(Ok(arrived)) => self.begin(arrived),
+                    Some(Err(error)) => return Err(error),
+                    None => return Err(BrokerError::Closed),
+                },
                 Some(lane) = self.stuck.recv() => self.park_behind(&lane),
                 ended = &mut settled => return ended.unwrap_or(Err(BrokerError::Closed)),
-                Some(arrived) = receiving.batches.recv() => match arrived {
-                    Ok(arrived) => self.begin(arrived),
-                    Err(error) => return Err(error),
-                },
+                Some(done) = self.tasks.join_next(), if !self.tasks.is_empty() => self.through(done),
             }
         }
     }

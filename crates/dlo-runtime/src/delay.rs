@@ -24,7 +24,8 @@ pub(crate) enum Means {
 
 /// `waiting`: how many wait at the broker already. `ordered`: what is behind it must not overtake it.
 pub(crate) fn choose(capabilities: &Capabilities, ordered: bool, after: Duration, waiting: u64) -> Means {
-    if ordered && !capabilities.waiting_keeps_order {
+    // Also where the broker holds back what is behind it (`waiting_keeps_order`): some of that is in our hands already.
+    if ordered {
         return Means::Hold;
     }
     let room = |limits: &DelayLimits| limits.outstanding.is_none_or(|most| waiting < most);
@@ -33,7 +34,7 @@ pub(crate) fn choose(capabilities: &Capabilities, ordered: bool, after: Duration
         let after = after.min(limits.longest);
         return Means::Native { after, carries: capabilities.again_carries };
     }
-    match capabilities.delayed_publish.filter(|_| !ordered) {
+    match capabilities.delayed_publish {
         Some(limits) => Means::Republish { after: after.min(limits.longest) },
         None => Means::Hold,
     }
@@ -87,6 +88,6 @@ mod tests {
         let delay = Some(DelayLimits { longest: minute, outstanding: None });
         assert_eq!(choose(&able(delay, true, true), true, minute, 0), Means::Hold);
         let keeps = Capabilities { waiting_keeps_order: true, ..able(delay, true, true) };
-        assert_eq!(choose(&keeps, true, minute, 0), Means::Native { after: minute, carries: false });
+        assert_eq!(choose(&keeps, true, minute, 0), Means::Hold, "what is behind it is in our hands already");
     }
 }

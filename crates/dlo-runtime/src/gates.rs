@@ -127,6 +127,7 @@ impl Gates {
                 return Passage::Closed(dependency);
             }
             tokio::select! {
+                biased;
                 () = shutdown.cancelled() => return Passage::Shutdown,
                 () = answered => {}
                 () = tokio::time::sleep(wait) => {}
@@ -146,6 +147,7 @@ impl Gates {
                         watch.saw(&Event::OverBudget);
                     }
                     tokio::select! {
+                        biased;
                         () = shutdown.cancelled() => return Passage::Shutdown,
                         () = tokio::time::sleep(wait) => {}
                     }

@@ -21,7 +21,7 @@ use dlo_core::envelope::{BodyTooLarge, Envelope, RetryHop, aim_at, encode_hop};
 use dlo_core::id::DeathId;
 use dlo_core::message::Message;
 use dlo_core::units::ByteSize;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
 use crate::events::Watch;
@@ -51,6 +51,8 @@ pub(crate) struct Parcel {
     pub(crate) message: Message,
     pub(crate) content: Content,
     pub(crate) right: Unsettled,
+    /// Rung when it is safe: confirmed, or on disk.
+    pub(crate) safe: Option<oneshot::Sender<()>>,
     /// Of its body, until that is elsewhere.
     #[expect(dead_code, reason = "held, not read: it weighs as long as it is there")]
     pub(crate) weight: Weight,
@@ -123,7 +125,15 @@ impl Outbox {
     /// settled with its letter. Gives the right back when nothing is known of it.
     pub(crate) fn adopt(&self, death: DeathId, right: Unsettled) -> Option<Unsettled> {
         match self.ways.graves.adopt(death, right) {
-            graves::Adoption::Waits => None,
+            // Either way there is one delivery more in hand than the broker will be told of, or one letter more on disk.
+            graves::Adoption::Waits { again } => {
+                if again {
+                    self.ways.room.settled(1)
+                } else {
+                    self.ways.room.spooled(1)
+                }
+                None
+            }
             graves::Adoption::Confirmed(right) => {
                 self.ways.settling.settle(right.settle(Settlement::Done));
                 None

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use dlo_core::broker::{BrokerError, Delivery, Source};
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::events::{Event, Watch};
 use crate::room::Room;
@@ -32,7 +32,8 @@ pub(crate) struct Arrived {
 
 pub(crate) struct Receiving {
     pub(crate) batches: mpsc::Receiver<Result<Arrived, BrokerError>>,
-    task: JoinHandle<Box<dyn Source>>,
+    /// Ends with this.
+    task: AbortOnDropHandle<Box<dyn Source>>,
     stop: CancellationToken,
 }
 
@@ -41,11 +42,11 @@ impl Receiving {
         let (to_loop, batches) = mpsc::channel(1);
         let stop = CancellationToken::new();
         let stopping = stop.clone();
-        let task = tokio::spawn(async move {
+        let task = AbortOnDropHandle::new(tokio::spawn(async move {
             let mut source = source;
             stopping.run_until_cancelled(run(&mut *source, &room, &*watch, &to_loop)).await;
             source
-        });
+        }));
         Self { batches, task, stop }
     }
 

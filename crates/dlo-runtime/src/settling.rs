@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use dlo_core::broker::{BrokerError, Settled, Settler};
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::events::{Event, Watch};
 use crate::room::Room;
@@ -39,8 +39,8 @@ pub(crate) struct Unstarted {
     finish: CancellationToken,
 }
 
-/// The worker, for who must know how it ended.
-pub(crate) type Worker = JoinHandle<Result<(), BrokerError>>;
+/// The worker, for who must know how it ended; it ends with its handle.
+pub(crate) type Worker = AbortOnDropHandle<Result<(), BrokerError>>;
 
 impl Settling {
     pub(crate) fn new(
@@ -68,7 +68,7 @@ impl Settling {
 
 impl Unstarted {
     pub(crate) fn start(self) -> Worker {
-        tokio::spawn(self.run())
+        AbortOnDropHandle::new(tokio::spawn(self.run()))
     }
 
     async fn run(mut self) -> Result<(), BrokerError> {

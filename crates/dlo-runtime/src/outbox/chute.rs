@@ -103,6 +103,7 @@ impl Chute {
         while self.waiting.is_empty() && self.on_disk.is_empty() {
             let due = self.aside_due;
             tokio::select! {
+                biased;
                 parcel = parcels.recv() => match parcel {
                     Some(parcel) => self.waiting.push_back(parcel),
                     None => return false,
@@ -201,7 +202,8 @@ impl Chute {
         self.limit = self.ways.publisher.capabilities().max_message;
     }
 
-    fn confirmed(&self, parcel: Parcel) {
+    fn confirmed(&self, mut parcel: Parcel) {
+        ring(&mut parcel);
         if let Content::Letter { envelope, .. } = &parcel.content {
             self.tell_death(envelope, &parcel.message);
         }
@@ -224,5 +226,13 @@ impl Chute {
             attempts: envelope.attempts.unwrap_or_default(),
             replay: replay.as_ref(),
         }));
+    }
+}
+
+/// Tells whoever waits for it that a parcel is safe.
+pub(super) fn ring(parcel: &mut Parcel) {
+    if let Some(safe) = parcel.safe.take() {
+        // Nobody waits any more when the consumer ends.
+        let _ = safe.send(());
     }
 }

@@ -12,7 +12,7 @@ use dlo_core::id::DeathId;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::chute::{BATCH, BATCH_BYTES, Chute, Tried};
+use super::chute::{BATCH, BATCH_BYTES, Chute, Tried, ring};
 use super::graves::Name;
 use super::{Content, Parcel};
 use crate::events::Event;
@@ -53,6 +53,7 @@ impl Chute {
         loop {
             let room = if to_disk { self.spill().await } else { self.waiting.len() < BATCH };
             tokio::select! {
+                biased;
                 () = tokio::time::sleep_until(until) => {
                     if let Some(spool) = self.spool.as_ref().filter(|_| !self.on_disk.is_empty()) {
                         self.ways.watch.saw(&Event::Spooled { letters: spool.len(), bytes: spool.bytes() });
@@ -121,7 +122,8 @@ impl Chute {
         (rights, written)
     }
 
-    fn bury(&mut self, death: DeathId, known: bool, parcel: Parcel) {
+    fn bury(&mut self, death: DeathId, known: bool, mut parcel: Parcel) {
+        ring(&mut parcel);
         let name = if known {
             Name::Known(death)
         } else {

@@ -32,8 +32,10 @@ pub(crate) struct Graves(Mutex<HashMap<Name, Grave>>);
 /// What is known of a message that came.
 #[derive(Debug)]
 pub(super) enum Adoption {
-    /// Its letter waits on disk; it is settled with it.
-    Waits,
+    /// Its letter waits on disk; it is settled with it. `again`: it had been delivered before, and that delivery is void.
+    Waits {
+        again: bool,
+    },
     /// Its letter is where it belongs: settle it.
     Confirmed(Unsettled),
     Unknown(Unsettled),
@@ -56,8 +58,8 @@ impl Graves {
             None => Adoption::Unknown(right),
             Some(Grave::Waits(kept)) => {
                 // The older right is void: the broker gave the message out anew.
-                *kept = Some(right);
-                Adoption::Waits
+                let again = kept.replace(right).is_some();
+                Adoption::Waits { again }
             }
             Some(Grave::Confirmed) => {
                 graves.remove(&name);

@@ -49,8 +49,11 @@ mod handler;
 mod journal;
 mod lanes;
 mod letters;
+mod metrics;
 mod outbox;
 mod pills;
+#[cfg(feature = "push")]
+pub mod push;
 mod receiving;
 mod room;
 mod settling;
@@ -65,3 +68,7 @@ pub use consumer::Consumer;
 pub use controls::{Controls, UnderWay};
 pub use events::{DeadLettered, Event, Watch};
 pub use handler::{Context, Handler, IntoFailure, Unhandled, describe};
+pub use metrics::{Metrics, Snapshot, Tally, Timed};
+
+/// Words of the core that every handler needs.
+pub use dlo_core::{failure::Failure, message::Message};

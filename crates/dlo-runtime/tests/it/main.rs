@@ -7,6 +7,8 @@ mod mass;
 mod ordering;
 mod outages;
 mod parking;
+#[cfg(all(test, feature = "push"))]
+mod push;
 mod retrying;
 mod shop;
 mod sim;

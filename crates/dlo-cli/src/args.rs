@@ -16,8 +16,8 @@ pub(crate) use client::{
     GroupsCommand, ImportArgs, LettersArgs, LettersCommand, ListArgs, PayloadArgs, RestoreArgs,
 };
 pub(crate) use local::{
-    CapacityArgs, CapacityCommand, CheckArgs, DemoArgs, EstimateArgs, ExportCommand, ExportRoot, LogFormat,
-    PrometheusArgs, RulesArgs, RulesCommand, RulesTestArgs, ServeArgs,
+    CapacityArgs, CapacityCommand, CheckArgs, ConsumeArgs, DemoArgs, EstimateArgs, ExportCommand, ExportRoot,
+    LogArgs, LogFormat, PrometheusArgs, RulesArgs, RulesCommand, RulesTestArgs, ServeArgs,
 };
 
 /// Dead Letter Office: where messages that could not be processed are kept safe, understood, fixed and sent on.
@@ -49,6 +49,8 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Run the office
     Serve(ServeArgs),
+    /// Run the sidecar: read queues, push each message to its handler over HTTP, decide what becomes of failures
+    Consume(ConsumeArgs),
     /// Take the five-minute tour: a small shop, a bad tax rule, and what becomes of its orders
     Demo(DemoArgs),
     /// Say what works and what is missing: config, store, port, server, brokers

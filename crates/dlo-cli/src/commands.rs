@@ -5,6 +5,7 @@ mod backup;
 mod brokers;
 mod capacity;
 mod check;
+mod consume;
 pub(crate) mod demo;
 mod drill;
 mod groups;
@@ -27,6 +28,7 @@ pub(crate) fn run(args: Args) -> Outcome {
     let config = args.config.as_deref();
     match args.command {
         Command::Serve(args) => serve::run(args, config),
+        Command::Consume(args) => consume::run(args, config),
         Command::Demo(args) => demo::run(args),
         Command::Check(args) => check::run(&args, config),
         Command::Letters(args) => letters::run(args),

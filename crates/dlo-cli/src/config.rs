@@ -4,8 +4,9 @@
 //! line and the near one; variables are filled in after parsing and cannot become syntax. What is secret is a
 //! [`Secret`] from the first line on. Flags are laid over the file by the commands.
 //!
-//! The settings themselves are read in `server.rs`, `sources.rs` and `rules.rs`, one section each.
+//! The settings themselves are read in `server.rs`, `sources.rs`, `consumers.rs` and `rules.rs`, one section each.
 
+mod consumers;
 mod decode;
 mod expand;
 mod problem;
@@ -20,6 +21,7 @@ use std::path::{Path, PathBuf};
 
 use toml_edit::Document;
 
+pub(crate) use consumers::{Consume, Consumer};
 pub(crate) use problem::{Problem, Problems};
 pub(crate) use rules::Rules;
 pub(crate) use secret::{Secret, without_password};
@@ -40,6 +42,8 @@ pub(crate) struct Config {
     pub(crate) server: Server,
     pub(crate) brokers: Vec<Broker>,
     pub(crate) sources: Vec<Source>,
+    pub(crate) consume: Consume,
+    pub(crate) consumers: Vec<Consumer>,
     pub(crate) rules: Rules,
     pub(crate) log: Log,
 }
@@ -86,12 +90,10 @@ fn read_all(root: &Section<'_>) -> Config {
     let sources = sources::sources(root, &brokers);
     let rules = rules::read(root, &sources);
     let log = server::log(root.section("log"));
-    for later in root.sections("consumers").iter().take(1) {
-        let what = "`consumers` is not in this build yet: there is no `dlo consume`; take the section out";
-        later.note(what);
-    }
+    let consume = consumers::consume(root.section("consume"));
+    let consumers = consumers::consumers(root, &brokers, &sources);
     root.check();
-    Config { file: None, server, brokers, sources, rules, log }
+    Config { file: None, server, brokers, sources, consume, consumers, rules, log }
 }
 
 fn read(path: &Path) -> Result<String, String> {

@@ -5,6 +5,7 @@ use std::io::IsTerminal;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::format::FmtSpan;
 
+use crate::args::{LogArgs, LogFormat};
 use crate::config::{Log, LogStyle};
 use crate::exit::{Failure, Outcome};
 
@@ -25,6 +26,22 @@ fn parse(filter: &str) -> Result<EnvFilter, String> {
         Ok(directive) => parsed.add_directive(directive),
         Err(_) => parsed,
     })
+}
+
+/// Lays the flags over what the config says.
+pub(crate) fn lay_over(log: &mut Log, args: LogArgs) -> Outcome {
+    if let Some(format) = args.log_format {
+        log.style = match format {
+            LogFormat::Auto => LogStyle::Auto,
+            LogFormat::Text => LogStyle::Text,
+            LogFormat::Json => LogStyle::Json,
+        };
+    }
+    if let Some(filter) = args.log_level {
+        check_filter(&filter).map_err(|what| Failure::usage(format!("--log-level {what}")))?;
+        log.filter = filter;
+    }
+    Ok(())
 }
 
 /// Whether lines are JSON.

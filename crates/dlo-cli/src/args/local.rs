@@ -34,6 +34,12 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "TOKEN", env = "DLO_TOKEN", hide_env_values = true)]
     pub(crate) token: Option<String>,
 
+    #[command(flatten)]
+    pub(crate) log: LogArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LogArgs {
     /// How logs look; auto is text on a terminal and JSON elsewhere [default: auto]
     #[arg(long, value_enum)]
     pub(crate) log_format: Option<LogFormat>,
@@ -41,6 +47,31 @@ pub(crate) struct ServeArgs {
     /// What is logged: error, warn, info, debug, trace, or a filter such as `dlo_server=debug,warn` [default: info]
     #[arg(long, value_name = "FILTER")]
     pub(crate) log_level: Option<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  dlo consume                           every consumer of ./dlo.toml
+  dlo consume --source orders           only those that read the source `orders`
+  curl http://127.0.0.1:8405/status     how each of them stands; also /metrics, /healthz and /readyz
+
+Each message is a POST to the consumer's `handler`: 2xx is done, anything else is retried, parked or discarded as its
+answer and the rules say. See docs/reference/consume.md.
+
+SIGTERM and SIGINT let handlers finish and stop; a second one stops at once. SIGHUP reads the config anew; consumers
+whose settings have changed drain and begin again.")]
+pub(crate) struct ConsumeArgs {
+    /// Run the consumers of this source, or of this queue where they name one; repeat for more [default: all]
+    #[arg(long = "source", value_name = "NAME")]
+    pub(crate) sources: Vec<String>,
+
+    /// Where health, status and metrics are served [default: 127.0.0.1:8405]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) listen: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) log: LogArgs,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -4,6 +4,7 @@
 //! check is a line; none stops the others.
 
 mod brokers;
+mod consumers;
 mod machine;
 mod office;
 

@@ -6,8 +6,8 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
-use crate::args::{LogFormat, ServeArgs};
-use crate::config::{self, Config, LogStyle, Secret, Storage, without_password};
+use crate::args::ServeArgs;
+use crate::config::{self, Config, Secret, Storage, without_password};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output::{Out, Tone, say};
 use crate::{logs, wire};
@@ -42,17 +42,7 @@ fn overlaid(mut config: Config, args: ServeArgs) -> Outcome<Config> {
         dlo_server::Token::new(token.as_str()).map_err(|weak| Failure::usage(format!("--token: {weak}")))?;
         config.server.token = Some(Secret::new(token));
     }
-    if let Some(format) = args.log_format {
-        config.log.style = match format {
-            LogFormat::Auto => LogStyle::Auto,
-            LogFormat::Text => LogStyle::Text,
-            LogFormat::Json => LogStyle::Json,
-        };
-    }
-    if let Some(filter) = args.log_level {
-        logs::check_filter(&filter).map_err(|what| Failure::usage(format!("--log-level {what}")))?;
-        config.log.filter = filter;
-    }
+    logs::lay_over(&mut config.log, args.log)?;
     Ok(config)
 }
 
@@ -112,7 +102,7 @@ async fn reload(file: Option<PathBuf>, mut hangup: Signal, changes: mpsc::Sender
     }
 }
 
-fn cannot_listen(listen: std::net::SocketAddr, cause: &std::io::Error) -> Failure {
+pub(super) fn cannot_listen(listen: std::net::SocketAddr, cause: &std::io::Error) -> Failure {
     match cause.kind() {
         std::io::ErrorKind::AddrInUse => Failure::failed(format!(
             "{listen} is in use by another process; stop it, or listen elsewhere: --listen 127.0.0.1:{}",
@@ -122,11 +112,11 @@ fn cannot_listen(listen: std::net::SocketAddr, cause: &std::io::Error) -> Failur
     }
 }
 
-fn listen_for(kind: SignalKind) -> Outcome<Signal> {
+pub(super) fn listen_for(kind: SignalKind) -> Outcome<Signal> {
     signal(kind).map_err(|cause| Failure::failed(format!("signals cannot be received: {cause}")))
 }
 
-async fn either(terminate: &mut Signal, interrupt: &mut Signal) {
+pub(super) async fn either(terminate: &mut Signal, interrupt: &mut Signal) {
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}

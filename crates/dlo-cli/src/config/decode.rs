@@ -26,7 +26,7 @@ impl Section<'_> {
         match T::deserialize(value) {
             Ok(decoded) => Some(decoded),
             Err(refusal) => {
-                self.refused(table, refusal.message());
+                self.refused(table, refusal.message(), besides);
                 None
             }
         }
@@ -72,7 +72,7 @@ impl Section<'_> {
     }
 
     /// Notes a refusal at the line of what it names in backquotes.
-    fn refused(&self, table: &dyn TableLike, message: &str) {
+    fn refused(&self, table: &dyn TableLike, message: &str, besides: &[&str]) {
         let message = message.trim().replace('\n', " ");
         let named: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
         let line = named
@@ -81,10 +81,13 @@ impl Section<'_> {
             .map_or(self.line(), |at| self.reader.line(Some(at)));
         let path = self.path_of("").trim_end_matches('.').to_string();
         let what = match (message.strip_prefix("unknown field `"), named.split_first()) {
-            (Some(_), Some((found, known))) => match near(found, known) {
-                Some(meant) => format!("`{path}.{found}` is not a setting; did you mean `{meant}`?"),
-                None => format!("`{path}.{found}` is not a setting; known here: {}", known.join(", ")),
-            },
+            (Some(_), Some((found, known))) => {
+                let known = [besides, known].concat();
+                match near(found, &known) {
+                    Some(meant) => format!("`{path}.{found}` is not a setting; did you mean `{meant}`?"),
+                    None => format!("`{path}.{found}` is not a setting; known here: {}", known.join(", ")),
+                }
+            }
             _ => format!("`{path}`: {message}"),
         };
         self.reader.problem(line, what);

@@ -9,6 +9,8 @@ mod check;
 #[cfg(test)]
 mod client;
 #[cfg(test)]
+mod consume;
+#[cfg(test)]
 mod demo;
 #[cfg(test)]
 mod drain;

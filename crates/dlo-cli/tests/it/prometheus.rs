@@ -92,9 +92,26 @@ tests:
               description: 'No metrics came from `dlo serve` for five minutes: dead letters may be waiting unseen.'
 "#;
 
+/// Demands that promtool finds nothing to say of a page of metrics.
+pub(crate) fn promtool_reads(page: &Path) {
+    let script = format!("{} check metrics < {}", tool(), page.display());
+    let ran = Command::new("sh").args(["-c", &script]).output().unwrap();
+    let said = String::from_utf8_lossy(&ran.stdout).into_owned() + &String::from_utf8_lossy(&ran.stderr);
+    if ran.status.code() == Some(127) {
+        assert!(std::env::var_os("CI").is_none(), "{} is not installed", tool());
+        eprintln!("SKIPPED: promtool is not installed");
+        return;
+    }
+    assert!(ran.status.success() && said.trim().is_empty(), "promtool: {said}");
+}
+
+fn tool() -> String {
+    std::env::var("PROMTOOL").unwrap_or_else(|_| "promtool".to_string())
+}
+
 /// Runs promtool in `dir`; `None`, said loudly, where it is not installed and nobody demands it.
 fn promtool(dir: &Path, args: &[&str]) -> Option<()> {
-    let tool = std::env::var("PROMTOOL").unwrap_or_else(|_| "promtool".to_string());
+    let tool = tool();
     let ran = Command::new(&tool).args(args).current_dir(dir).output();
     let Ok(ran) = ran else {
         assert!(

@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 use crate::tree::{File, files, none, root};
 
 /// What a path of ours begins with, where a document names one from the root.
-const ROOMS: [&str; 7] = ["crates/", "docs/", "deploy/", "bench/", "fuzz/", ".ci/", "changes/"];
+const ROOMS: [&str; 8] = ["crates/", "docs/", "deploy/", "bench/", "examples/", "fuzz/", ".ci/", "changes/"];
 
 fn documents() -> Vec<File> {
     files().into_iter().filter(|file| file.path.ends_with(".md")).collect()

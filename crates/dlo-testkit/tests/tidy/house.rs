@@ -3,7 +3,7 @@
 use crate::tree::{entries, name, none, read, root};
 
 /// Everything that may stand at the root.
-const ROOT: [&str; 22] = [
+const ROOT: [&str; 23] = [
     ".ci",
     ".dockerignore",
     ".gitattributes",
@@ -23,6 +23,7 @@ const ROOT: [&str; 22] = [
     "deny.toml",
     "deploy",
     "docs",
+    "examples",
     "fuzz",
     "rustfmt.toml",
     "test",

@@ -2,12 +2,9 @@
 
 use dlo_core::broker::{Broker, BrokerError, Gravity, TopologyChange, TopologySpec};
 
-use super::Finding;
+use super::{Finding, consumers};
 use crate::commands::brokers::{block_on, connected};
 use crate::config::{Config, Source};
-
-/// Attempts that consumers make where the config says nothing of them.
-const ATTEMPTS: u32 = 5;
 
 pub(super) fn look(config: &Config) -> Vec<Finding> {
     let looked = block_on(async { Ok(everything(config).await) });
@@ -40,9 +37,11 @@ async fn everything(config: &Config) -> Vec<Finding> {
         if let Some(Ok(broker)) = brokers.get(name)
             && answers.contains(&name.as_str())
         {
-            findings.extend(of_source(source, dlq, &**broker).await);
+            let attempts = consumers::attempts(config, name, &source.queue);
+            findings.extend(of_source(source, dlq, attempts, &**broker).await);
         }
     }
+    findings.extend(consumers::look(config, &brokers, &answers).await);
     findings
 }
 
@@ -63,7 +62,7 @@ async fn reachable(name: &str, broker: &dyn Broker) -> (Finding, bool) {
     }
 }
 
-async fn of_source(source: &Source, dlq: &str, broker: &dyn Broker) -> Vec<Finding> {
+async fn of_source(source: &Source, dlq: &str, attempts: u32, broker: &dyn Broker) -> Vec<Finding> {
     let name = &source.name;
     let mut findings = Vec::new();
     match broker.inspector().inspect(dlq, None).await {
@@ -78,7 +77,7 @@ async fn of_source(source: &Source, dlq: &str, broker: &dyn Broker) -> Vec<Findi
         Err(BrokerError::Missing(_)) => {}
         Err(error) => findings.push(Finding::missing("source", format!("{name}: {dlq}: {error}"))),
     }
-    let spec = TopologySpec::new(&source.queue, dlq, ATTEMPTS);
+    let spec = TopologySpec::new(&source.queue, dlq, attempts);
     match broker.topology().plan(&spec).await {
         Ok(changes) => findings.extend(changes.iter().map(|change| weakness(name, change))),
         Err(error) => {
@@ -88,7 +87,7 @@ async fn of_source(source: &Source, dlq: &str, broker: &dyn Broker) -> Vec<Findi
     findings
 }
 
-fn weakness(source: &str, change: &TopologyChange) -> Finding {
+pub(super) fn weakness(source: &str, change: &TopologyChange) -> Finding {
     let mut words = format!("{source}: {}", change.what);
     if change.appliable {
         words.push_str(&format!("\ndlo topology apply {source} --yes"));

@@ -4,6 +4,7 @@
 //! which answer stands in the message itself, so a test reads as what it sends and what becomes of it.
 
 mod answers;
+mod everywhere;
 mod languages;
 mod life;
 

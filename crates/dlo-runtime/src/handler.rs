@@ -38,7 +38,7 @@ pub trait Handler: Send + Sync {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unhandled {
     /// The handler had it and says so.
-    Failed(Failure),
+    Failed(Box<Failure>),
     /// Nobody was there to take it (connection refused, no route): it waits, at no charge, until somebody is.
     Absent(String),
     /// The handler went away with it (connection lost after the request was sent): whoever was there is a suspect.
@@ -47,7 +47,7 @@ pub enum Unhandled {
 
 impl From<Failure> for Unhandled {
     fn from(failure: Failure) -> Self {
-        Self::Failed(failure)
+        Self::Failed(Box::new(failure))
     }
 }
 
@@ -60,7 +60,7 @@ where
 {
     async fn handle(&self, message: Message, _context: &Context) -> Result<(), Unhandled> {
         let running = self(message);
-        running.await.map_err(|error| Unhandled::Failed(error.into_failure()))
+        running.await.map_err(|error| error.into_failure().into())
     }
 }
 

@@ -34,6 +34,7 @@
 //! # }
 //! ```
 
+mod act;
 mod attempts;
 mod builder;
 mod clock;

@@ -25,6 +25,6 @@ pub(crate) fn python() -> PathBuf {
 }
 
 pub(crate) fn run(command: &mut Command) {
-    let status = command.status().unwrap_or_else(|why| panic!("{command:?}: {why}"));
+    let status = command.status().expect("run the interpreter");
     assert!(status.success(), "{command:?} failed");
 }

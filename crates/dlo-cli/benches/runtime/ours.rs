@@ -6,9 +6,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use dlo_core::budget::BudgetConfig;
 use dlo_core::failure::Failure;
 use dlo_core::message::Message;
 use dlo_core::policy::{Backoff, RetryPolicy};
+use dlo_core::verdict::VerdictKind;
 use dlo_runtime::{Consumer, ConsumerConfig, Event, Watch};
 use tokio::sync::Notify;
 
@@ -64,6 +66,8 @@ pub(crate) async fn consume(section: &str, queue: &str, group: &str, wanted: u64
         group: group.to_owned(),
         concurrency: CONCURRENCY,
         retry,
+        // A tenth of the messages tried twice more is a fifth of the traffic, which is where the default begins to hold back.
+        budget: BudgetConfig { share: 1.0, ..BudgetConfig::default() },
         state: Some(state.path().to_owned()),
         ..ConsumerConfig::default()
     };
@@ -74,7 +78,12 @@ pub(crate) async fn consume(section: &str, queue: &str, group: &str, wanted: u64
         .handler(move |message: Message| {
             clock.get_or_init(Instant::now);
             let poison = order::is_poison(&message.payload.0);
-            async move { if poison { Err(Failure::new("NoJson", "the body is no JSON")) } else { Ok(()) } }
+            // As the peers have it: tried twice more, then parked.
+            let bad = || Failure {
+                says: Some(VerdictKind::Retry),
+                ..Failure::new("NoJson", "the body is no JSON")
+            };
+            async move { if poison { Err(bad()) } else { Ok(()) } }
         })
         .build()
         .expect("a consumer");

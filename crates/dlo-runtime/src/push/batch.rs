@@ -151,7 +151,7 @@ async fn send(line: Arc<Line>, gathered: Vec<(Item, Reply)>) {
         Ok(answer) => {
             let now = line.clock.now();
             let read = batch_body::read(&items, answer.status, &answer.headers, &answer.body, now);
-            read.into_iter().map(|failure| failure.map(Unhandled::Failed)).collect()
+            read.into_iter().map(|failure| failure.map(Unhandled::from)).collect()
         }
         Err(unhandled) => items.iter().map(|_| Some(unhandled.clone())).collect(),
     };

@@ -1,8 +1,8 @@
 //! Overload: a dependency that can take only so much. The retry budget keeps what it is asked near the traffic; retries
 //! without one multiply it.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use dlo_core::brake::BrakeMode;
@@ -103,13 +103,10 @@ fn worst(curve: &[f64]) -> f64 {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_budget_keeps_an_overloaded_dependency_near_its_traffic_where_naive_retries_multiply_it() {
     let generous = BudgetConfig { share: 1.0, floor: u32::MAX, window: Duration::from_secs(10) };
-    let curves = Mutex::new(Vec::new());
-    let one =
-        async { curves.lock().unwrap().push(("budget", curve("overload", BudgetConfig::default()).await)) };
-    one.await;
-    let other = async { curves.lock().unwrap().push(("naive", curve("overload-naive", generous).await)) };
-    other.await;
-    let curves = curves.into_inner().unwrap();
+    let curves = [
+        ("budget", curve("overload", BudgetConfig::default()).await),
+        ("naive", curve("overload-naive", generous).await),
+    ];
     for (name, curve) in &curves {
         eprintln!("{name:>7} {} worst five seconds {:.2}x of the traffic", drawn(curve), worst(curve));
     }

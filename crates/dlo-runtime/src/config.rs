@@ -25,7 +25,7 @@ pub struct ConsumerConfig {
     pub group: String,
     /// Messages in handlers at once.
     pub concurrency: usize,
-    /// Messages received and not settled; at least `concurrency`. Unset: four times that.
+    /// Messages received and not settled; at least `concurrency`. Unset: four times that, and 1,024 at least.
     pub prefetch: Option<usize>,
     pub order: OrderBy,
     pub behind: Behind,

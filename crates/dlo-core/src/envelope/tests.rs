@@ -129,6 +129,7 @@ fn a_retry_hop_carries_its_attempts_and_nothing_of_a_death() {
         "x-flag",
         "x-tenant",
         "dlo-attempt",
+        "dlo-due",
         "dlo-first-failed-at",
         "dlo-attempt-history",
         "dlo-origin-broker",

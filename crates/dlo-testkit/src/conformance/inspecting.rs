@@ -10,8 +10,14 @@ pub async fn depth_counts_what_waits_and_what_is_in_flight(lab: &dyn Lab) {
     // Another group that reads nothing changes nothing of what this one sees.
     let bystander = if bench.capabilities().groups { Some(bench.join("bystander").await) } else { None };
     bench.publish(numbered(20)).await;
-    let look =
-        async || bench.broker.inspector().inspect(&bench.queue, Some("g")).await.expect("the queue is there");
+    let look = async || {
+        bench
+            .broker
+            .inspector()
+            .inspect(&bench.queue, Some(&bench.group("g")))
+            .await
+            .expect("the queue is there")
+    };
     let full = look().await;
     // A broker may count nothing at all; then it must not say so of one thing and count another.
     if full.depth.is_none() {
@@ -52,7 +58,12 @@ pub async fn looking_takes_nothing(lab: &dyn Lab) {
     let mut source = bench.join("g").await;
     bench.publish(numbered(5)).await;
     for _ in 0..3 {
-        bench.broker.inspector().inspect(&bench.queue, Some("g")).await.expect("the queue is there");
+        bench
+            .broker
+            .inspector()
+            .inspect(&bench.queue, Some(&bench.group("g")))
+            .await
+            .expect("the queue is there");
     }
     let came = bench.receive(&mut source, 5).await;
     assert!(came.iter().all(|delivery| delivery.delivery_count.is_none_or(|count| count == 1)));

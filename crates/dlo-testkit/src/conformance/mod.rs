@@ -86,8 +86,14 @@ impl<'a> Bench<'a> {
         self.lab.patience()
     }
 
+    /// Joins a group that only this sentence has: where groups belong to the server, a group that others share would be
+    /// dealt out anew whenever one of them joins or leaves.
     pub(crate) async fn join(&self, group: &str) -> Box<dyn Source> {
-        self.broker.source(&self.queue, group).await.expect("the queue is there")
+        self.broker.source(&self.queue, &self.group(group)).await.expect("the queue is there")
+    }
+
+    pub(crate) fn group(&self, name: &str) -> String {
+        format!("{name}-{}", self.queue)
     }
 
     pub(crate) fn outgoing(&self, message: Message) -> Outgoing {

@@ -2,7 +2,6 @@
 package main
 
 import (
-	"cmp"
 	"encoding/json"
 	"log"
 	"net/http"
@@ -10,7 +9,11 @@ import (
 )
 
 func main() {
-	http.HandleFunc("POST /", func(w http.ResponseWriter, r *http.Request) {
+	port := os.Getenv("PORT")
+	if port == "" {
+		port = "9000"
+	}
+	http.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		var order struct{ Price *float64 }
 		if err := json.NewDecoder(r.Body).Decode(&order); err != nil || order.Price == nil {
 			w.WriteHeader(http.StatusUnprocessableEntity) // a dead letter
@@ -18,5 +21,5 @@ func main() {
 		}
 		w.WriteHeader(http.StatusNoContent) // done
 	})
-	log.Fatal(http.ListenAndServe("127.0.0.1:"+cmp.Or(os.Getenv("PORT"), "9000"), nil))
+	log.Fatal(http.ListenAndServe("127.0.0.1:"+port, nil))
 }

@@ -25,6 +25,8 @@ pub(crate) struct Gates {
     state: Mutex<State>,
     /// Rung when a probe has answered.
     answered: Notify,
+    /// Rung when a retry was given back to the budget: one that waits may go.
+    given_back: Notify,
     when_open: WhenOpen,
     clock: Arc<dyn Clock>,
 }
@@ -85,7 +87,13 @@ impl Gates {
             budget: RetryBudget::new(policy.budget),
             told: None,
         };
-        Self { state: Mutex::new(state), answered: Notify::new(), when_open: policy.when_open, clock }
+        Self {
+            state: Mutex::new(state),
+            answered: Notify::new(),
+            given_back: Notify::new(),
+            when_open: policy.when_open,
+            clock,
+        }
     }
 
     /// Waits until the message may go to its handler. `is_retry`: it spends of the budget.
@@ -149,6 +157,7 @@ impl Gates {
                     tokio::select! {
                         biased;
                         () = shutdown.cancelled() => return Passage::Shutdown,
+                        () = self.given_back.notified() => {}
                         () = tokio::time::sleep(wait) => {}
                     }
                 }
@@ -162,6 +171,9 @@ impl Gates {
         let free = self.state().ended(passage, ended, now, watch);
         if free.rung {
             self.answered.notify_waiters();
+        }
+        if matches!(ended, Ended::Handled { retry: true }) {
+            self.given_back.notify_one();
         }
         free.of_charge
     }

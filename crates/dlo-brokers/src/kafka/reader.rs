@@ -26,6 +26,9 @@ use super::record;
 const LIFE: Duration = Duration::from_secs(1);
 /// One wait inside a read.
 const POLL: Duration = Duration::from_millis(100);
+/// Bytes that librdkafka fetches ahead for one reader, and that one look brings. A topic has a reader for each partition, so
+/// each must be modest: one record that is larger still comes.
+const AHEAD: usize = 2 * 1024 * 1024;
 
 /// What is behind the calls.
 struct Desk {
@@ -151,7 +154,11 @@ impl Desk {
         if !topic.partitions.contains(&partition) {
             return Err(BrokerError::Refused(format!("the topic `{queue}` has no partition {partition}")));
         }
-        let client = cluster.client(&cluster.reading(OFFICE), Ears::default())?;
+        let mut settings = cluster.reading(OFFICE);
+        let ahead = cluster.config.half_buffer().min(AHEAD);
+        settings.set("queued.max.messages.kbytes", (ahead / 1024).max(1).to_string());
+        settings.set("fetch.max.bytes", ahead.max(1_048_576).to_string());
+        let client = cluster.client(&settings, Ears::default())?;
         let mut desk = Self {
             cluster: Arc::clone(cluster),
             client,
@@ -197,7 +204,7 @@ impl Desk {
     /// Reads until there is something, `max` at most, for `wait` at most.
     fn read(&mut self, max: usize, wait: Duration) -> Result<(), BrokerError> {
         let deadline = Instant::now() + wait;
-        let most_bytes = self.cluster.config.half_buffer();
+        let most_bytes = self.cluster.config.half_buffer().min(AHEAD);
         let began = (self.next, self.skipped);
         loop {
             let left = deadline.saturating_duration_since(Instant::now());

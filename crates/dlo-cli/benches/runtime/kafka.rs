@@ -21,7 +21,7 @@ use crate::{Asked, order};
 const PARTITIONS: u32 = 6;
 /// Listeners of one Spring process.
 const THREADS: &str = "2";
-/// Its heap: as small as leaves it its speed, so that the comparison of memory flatters nobody.
+/// Its heap, bounded so that the comparison of memory does not measure what a default leaves unused.
 const HEAP: &str = "-Xmx256m";
 
 pub(crate) async fn run(asked: &Asked) {

@@ -77,7 +77,7 @@ far!(
     ),
     stop it.stop().await, start it.start().await
 );
-// Stopped, not killed: killed, it delivers letters again that were stored and settled, and they are there twice. Its page
+// Stopped, not killed: killed, it delivers letters again that were stored before, and some are there twice. Its page
 // says so.
 far!(
     FarArtemis(Artemis), ("orders", "orders.dlq"),

@@ -23,10 +23,10 @@ impl Drop for Service {
 /// The service's own config with another broker.
 fn config(section: &str) -> String {
     let own = include_str!("../service.toml");
-    let (head, rest) = own.split_once("[broker]").unwrap();
-    let (_, consumer) = rest.split_once("[consumer]").unwrap();
+    let (head, rest) = own.split_once("\n[broker]\n").unwrap();
+    let (_, consumer) = rest.split_once("\n[consumer]\n").unwrap();
     let consumer = consumer.replace("orders.dlq", "orders-dlq");
-    format!("{head}[broker]\n{section}\n[consumer]{consumer}")
+    format!("{head}\n[broker]\n{section}\n[consumer]\n{consumer}")
 }
 
 async fn prices_orders_on(section: String) {

@@ -74,7 +74,7 @@ async fn story(name: &str, section: String) {
         assert!(told.death_id.is_some() && told.dead_at.is_some());
     }
     // A few percent is the promise; what is asserted leaves room for a machine that does other things as well.
-    assert!(ratios[1] > 0.75, "one bad order in {RARE} slowed the others: {ratios:?}");
+    assert!(ratios[1] > 0.6, "one bad order in {RARE} slowed the others: {ratios:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,9 +1,10 @@
 //! The mass-death brake: when nearly everything would be parked for one cause, it is not the messages.
 //!
-//! A message that is to be parked waits for a moment: until enough others have ended, or its grace is over. If most of
-//! those failed for the same cause, the brake goes on: the consumer pauses and probes, as with a breaker, and the
-//! message was not charged. If not, it is parked. So an outage that a framework reports as bare 500s parks nothing,
-//! and one bad message among good ones is parked within the time of a few others.
+//! A message that is to be parked waits for a moment: until enough other attempts have ended, or its grace is over. If most
+//! of those failed for the same cause, the brake goes on: the consumer pauses and probes, as with a breaker, and the
+//! message was not charged. If not, it is parked. An attempt that is made again counts like any other: in an outage few
+//! messages run out of attempts at once, and all of them fail. So an outage that a framework reports as bare 500s parks
+//! nothing, and one bad message among good ones is parked within the time of a few others.
 
 mod config;
 
@@ -17,6 +18,9 @@ pub use config::{BrakeConfig, BrakeMode};
 
 /// Causes counted at once; beyond, the one that failed longest ago is forgotten.
 pub const MOST_CAUSES: usize = 256;
+
+/// How long a person's word holds that what fails for a cause is to be parked.
+pub const WAIVED: Duration = Duration::from_secs(600);
 
 /// What makes two failures the same here: error class and message template, as a hash and for people.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,53 +58,66 @@ pub enum Judgement {
 #[derive(Debug, Clone)]
 pub struct Brake {
     config: BrakeConfig,
-    /// Messages that ended, in any way.
+    /// Attempts that ended, in any way.
     ended: u64,
     by_cause: BTreeMap<Cause, Count>,
-    /// How many ended for one cause, one after the other.
+    /// How many failed for one cause, one after the other.
     row: Option<(Cause, u64)>,
     on: Option<(Cause, Breaker)>,
     warned: Option<(Cause, Timestamp)>,
+    /// A person said that what fails for this cause is to be parked.
+    waived: Option<(Cause, Timestamp)>,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Count {
-    doomed: u64,
+    failed: u64,
     last: Timestamp,
 }
 
 impl Brake {
     pub fn new(config: BrakeConfig) -> Self {
-        Self { config, ended: 0, by_cause: BTreeMap::new(), row: None, on: None, warned: None }
+        Self { config, ended: 0, by_cause: BTreeMap::new(), row: None, on: None, warned: None, waived: None }
     }
 
-    /// A message ended otherwise than by being parked.
+    /// An attempt ended, and its message is neither parked nor tried again.
     pub fn flowed(&mut self) {
         self.ended += 1;
         self.row = None;
     }
 
-    /// A message is to be parked for this cause. Ask [`Brake::judge`] what becomes of it.
+    /// An attempt failed for this cause, and is made again.
+    pub fn failed(&mut self, cause: &Cause, now: Timestamp) {
+        self.count(cause, now);
+    }
+
+    /// An attempt failed for this cause, and its message is to be parked. Ask [`Brake::judge`] what becomes of it.
     pub fn doomed(&mut self, cause: Cause, now: Timestamp) -> Doom {
+        let of_cause = self.count(&cause, now);
+        Doom { of_cause, cause, since: now, ended: self.ended }
+    }
+
+    /// How many failed for this cause, this one included.
+    fn count(&mut self, cause: &Cause, now: Timestamp) -> u64 {
         self.ended += 1;
-        self.row = match self.row.take() {
-            Some((same, row)) if same == cause => Some((same, row + 1)),
-            _ => Some((cause.clone(), 1)),
-        };
-        if self.by_cause.len() >= MOST_CAUSES && !self.by_cause.contains_key(&cause) {
+        match &mut self.row {
+            Some((same, row)) if same == cause => *row += 1,
+            row => *row = Some((cause.clone(), 1)),
+        }
+        if self.by_cause.len() >= MOST_CAUSES && !self.by_cause.contains_key(cause) {
             let oldest = self.by_cause.iter().min_by_key(|(_, count)| count.last);
             if let Some(oldest) = oldest.map(|(cause, _)| cause.clone()) {
                 self.by_cause.remove(&oldest);
             }
         }
-        let count = self.by_cause.entry(cause.clone()).or_insert(Count { doomed: 0, last: now });
-        count.doomed += 1;
+        let count = self.by_cause.entry(cause.clone()).or_insert(Count { failed: 0, last: now });
+        count.failed += 1;
         count.last = now;
-        Doom { of_cause: count.doomed, cause, since: now, ended: self.ended }
+        count.failed
     }
 
     pub fn judge(&mut self, doom: &Doom, now: Timestamp) -> Judgement {
-        if self.config.mode == BrakeMode::Off {
+        if self.config.mode == BrakeMode::Off || self.is_waived(&doom.cause, now) {
             return Judgement::Park;
         }
         if self.on.as_ref().is_some_and(|(cause, _)| *cause == doom.cause) {
@@ -118,7 +135,7 @@ impl Brake {
     fn is_mass(&self, doom: &Doom, others: u64) -> bool {
         let least = u64::from(self.config.least);
         let same =
-            self.by_cause.get(&doom.cause).map_or(0, |count| count.doomed.saturating_sub(doom.of_cause));
+            self.by_cause.get(&doom.cause).map_or(0, |count| count.failed.saturating_sub(doom.of_cause));
         let share = same as f64 >= self.config.share * others as f64;
         let in_a_row = self.row.as_ref().is_some_and(|(cause, row)| *cause == doom.cause && *row > least);
         (others >= least && share) || in_a_row
@@ -173,8 +190,19 @@ impl Brake {
         true
     }
 
-    /// Takes the brake off, by a probe or by a person.
-    pub fn release(&mut self) {
+    /// A person takes the brake off: for [`WAIVED`] what fails for its cause is parked. The cause, if it was on.
+    pub fn waive(&mut self, now: Timestamp) -> Option<Cause> {
+        let cause = self.is_on()?.clone();
+        self.release();
+        self.waived = Some((cause.clone(), now));
+        Some(cause)
+    }
+
+    fn is_waived(&self, cause: &Cause, now: Timestamp) -> bool {
+        self.waived.as_ref().is_some_and(|(waived, at)| waived == cause && now.since(*at) < WAIVED)
+    }
+
+    fn release(&mut self) {
         self.on = None;
         self.row = None;
     }
@@ -222,6 +250,29 @@ mod tests {
         assert!(judged.iter().all(|one| *one == Judgement::Hold), "{judged:?}");
         assert!(matches!(brake.admit(at(1)), Admission::Wait(_)));
         assert_eq!(brake.is_on(), Some(&cause("500")));
+    }
+
+    #[test]
+    fn attempts_that_are_made_again_tell_of_an_outage_as_well() {
+        let mut brake = brake();
+        let doom = brake.doomed(cause("503"), at(0));
+        (0..25).for_each(|_| brake.failed(&cause("503"), at(10)));
+        assert_eq!(brake.judge(&doom, at(20)), Judgement::Hold);
+    }
+
+    #[test]
+    fn what_a_person_waived_is_parked_and_another_cause_is_not() {
+        let mut brake = brake();
+        let mut all_fail_for = |name: &str, now: i64| {
+            let dooms: Vec<Doom> = (0..64).map(|_| brake.doomed(cause(name), at(now))).collect();
+            let judged = dooms.iter().map(|doom| brake.judge(doom, at(now))).last();
+            (judged, brake.waive(at(now)))
+        };
+        assert_eq!(all_fail_for("500", 0), (Some(Judgement::Hold), Some(cause("500"))));
+        assert_eq!(all_fail_for("500", 1), (Some(Judgement::Park), None));
+        assert_eq!(all_fail_for("KeyError", 2), (Some(Judgement::Hold), Some(cause("KeyError"))));
+        let later = i64::try_from(WAIVED.as_millis()).unwrap() + 3;
+        assert_eq!(all_fail_for("KeyError", later).0, Some(Judgement::Hold));
     }
 
     #[test]

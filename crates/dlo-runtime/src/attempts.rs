@@ -235,7 +235,10 @@ impl Shared {
         let situation = story.situation(self.clock.now());
         let decision = decide(&classified, &failure, &situation, &self.policy.retry, random);
         match decision.verdict {
-            Verdict::Retry { .. } => Attempted::Failed(failure, decision),
+            Verdict::Retry { .. } => {
+                self.gates.failed(&cause);
+                Attempted::Failed(failure, decision)
+            }
             Verdict::Discard { .. } => {
                 self.gates.flowed();
                 Attempted::Failed(failure, decision)

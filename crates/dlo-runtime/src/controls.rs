@@ -57,7 +57,8 @@ impl Controls {
         self.0.gates.braked()
     }
 
-    /// Takes the brake off: what waits is tried, and parked if it fails. The cause, if it was on.
+    /// Takes the brake off: what waits is tried, and for ten minutes parked if it fails for the same cause. The cause, if
+    /// the brake was on.
     pub fn release_brake(&self) -> Option<String> {
         self.0.gates.release_brake(&*self.0.watch).map(|cause| cause.0)
     }

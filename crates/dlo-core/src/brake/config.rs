@@ -25,9 +25,9 @@ pub enum BrakeMode {
 #[serde(try_from = "Written", into = "Written")]
 pub struct BrakeConfig {
     pub mode: BrakeMode,
-    /// The share of others that must have failed for the same cause, 0 to 1.
+    /// The share of other attempts that must have failed for the same cause, 0 to 1.
     pub share: f64,
-    /// How many others must have ended.
+    /// How many other attempts must have ended.
     pub least: u32,
     /// How long a message waits for them before it is parked.
     pub grace: Duration,

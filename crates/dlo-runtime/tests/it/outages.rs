@@ -95,3 +95,26 @@ async fn bad_messages_do_not_open_a_breaker() {
     shop.run_until(shop.consumer().policy(policy).handler(bad), |seen| seen.parked() == 30).await;
     assert_eq!(shop.seen.story(), Vec::<String>::new());
 }
+
+#[tokio::test(start_paused = true)]
+async fn after_an_outage_that_names_no_dependency_everything_flows_within_seconds() {
+    let shop = Shop::open();
+    let began = Instant::now();
+    let outage = Duration::from_secs(3)..Duration::from_secs(93);
+    let consumer = shop.consumer().policy(Policy::default()).handler(move |_: Message| {
+        let down = outage.contains(&began.elapsed());
+        let away = Failure { http_status: Some(503), ..Failure::new("", "Service Unavailable") };
+        async move { if down { Err(away) } else { Ok(()) } }
+    });
+    let running = shop.consumer_begun(consumer);
+    for batch in 0..400 {
+        let orders: Vec<String> = (0..10).map(|n| format!("{batch}-{n}")).collect();
+        shop.orders(orders.iter().map(String::as_str)).await;
+        tokio::time::sleep(Duration::from_millis(250)).await;
+    }
+    crate::shop::wait_for(|| shop.seen.handled() == 4_000).await;
+    let took = began.elapsed();
+    running.stop().await;
+    assert_eq!(shop.letters().await.len(), 0);
+    assert!(took < Duration::from_secs(130), "the last order was handled after {took:?}");
+}

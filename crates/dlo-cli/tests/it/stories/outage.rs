@@ -58,6 +58,15 @@ async fn an_outage_told_as_503_parks_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_outage_told_as_503_without_a_name_parks_nothing() {
+    survives("blip-anonymous", || Failure {
+        http_status: Some(503),
+        ..Failure::new("", "Service Unavailable")
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_outage_that_a_framework_tells_as_bare_500s_parks_nothing() {
     survives("blip-500", || Failure { http_status: Some(500), ..Failure::new("", "Internal Server Error") })
         .await;

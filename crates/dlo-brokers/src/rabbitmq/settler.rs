@@ -162,19 +162,23 @@ async fn tell(seat: &Seat, generation: u16, channel: &Channel, answers: Answers)
         return Ok(());
     }
     done.sort_unstable();
+    // One after the other: an answer that is on its way stands before all later ones, which could then not be told as one
+    // (see `ledger.rs`), and a server that reads a frame a message falls behind and stays there.
+    let mut unheard = seat.telling.lock().await;
     let acks = seat.hand().ledger.acks(&done);
     let frames: Vec<Frame> = (acks.up_to.into_iter().map(Frame::AckUpTo))
         .chain(acks.single.into_iter().map(Frame::Ack))
         .chain(requeue.iter().copied().map(Frame::Requeue))
         .chain(refuse.iter().copied().map(Frame::Refuse))
         .collect();
-    send(seat, generation, channel, &frames).await?;
+    send(seat, generation, channel, &frames, &mut unheard).await?;
     {
         let mut hand = seat.hand();
         if hand.is_of(generation) {
             done.iter().chain(&requeue).chain(&refuse).for_each(|number| hand.ledger.told(*number));
         }
     }
+    drop(unheard);
     // Behind the answers, so that its reply says that they were read.
     answered(channel.basic_qos(seat.shared.prefetch, BasicQosOptions::default())).await
 }
@@ -192,22 +196,27 @@ enum Frame {
 ///
 /// The channel of a quorum queue passes on 32 answers that the queue has not had yet, and keeps the rest to itself. What it
 /// keeps is forgotten when the channel ends, and those messages would be delivered again although they were answered.
-async fn send(seat: &Seat, generation: u16, channel: &Channel, frames: &[Frame]) -> Result<(), BrokerError> {
-    let mut told = seat.telling.lock().await;
+async fn send(
+    seat: &Seat,
+    generation: u16,
+    channel: &Channel,
+    frames: &[Frame],
+    unheard: &mut usize,
+) -> Result<(), BrokerError> {
     let mut left = frames;
     while !left.is_empty() {
         let room = match seat.shared.queue_type {
             QueueType::Classic => left.len(),
-            QueueType::Quorum => UNHEARD.saturating_sub(*told),
+            QueueType::Quorum => UNHEARD.saturating_sub(*unheard),
         };
         if room == 0 {
             seat.hear_from_the_queue(generation, channel).await?;
-            *told = 0;
+            *unheard = 0;
             continue;
         }
         let (now, later) = left.split_at(room.min(left.len()));
         answered(try_join_all((0..now.len()).map(|at| send_one(channel, now[at])))).await?;
-        *told += now.len();
+        *unheard += now.len();
         left = later;
     }
     Ok(())

@@ -50,9 +50,26 @@ pub struct Capabilities {
     pub cumulative_ack: bool,
     /// Sends with the same id inside this window are one message.
     pub dedupe_window: Option<Duration>,
+    /// What can be known of a send whose confirmation was lost.
+    pub lost_confirm: LostConfirm,
     pub headers: HeaderRules,
     /// Bytes of a whole message, headers included.
     pub max_message: usize,
+}
+
+/// What can be done about a send of which nobody knows whether it arrived. The send id is the `dlo-replay-id` of the
+/// message, the same over every retry of one send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LostConfirm {
+    /// Sending it again through [`Broker::fenced_publisher`] with the same id is one message, however late.
+    SendAgain,
+    /// The same, but only inside [`Capabilities::dedupe_window`].
+    SendAgainInWindow,
+    /// The queue can be read from where it ended before the send ([`Broker::ends`]), and a publisher that was fenced
+    /// adds nothing to it any more.
+    ReadBack,
+    /// Nothing: a person decides, or it may be there twice.
+    Unknown,
 }
 
 /// In which order messages come.
@@ -232,6 +249,13 @@ pub trait Publisher: Send + Sync + std::fmt::Debug {
     async fn publish(&self, messages: Vec<Outgoing>) -> Vec<Result<Confirmed, PublishError>>;
 }
 
+/// How far a group is in one partition: everything before `next` was settled by it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Passed {
+    pub partition: i32,
+    pub next: i64,
+}
+
 /// The group under which the office reads, where a broker wants one.
 pub const OFFICE: &str = "dlo-office";
 
@@ -271,6 +295,28 @@ pub trait Broker: Send + Sync + std::fmt::Debug {
     async fn fetch(&self, origin: &Origin) -> Result<Option<Seen>, BrokerError>;
 
     fn publisher(&self) -> Arc<dyn Publisher>;
+
+    /// A publisher for sends that are recorded one by one, of a replay called `name`. Where [`LostConfirm::ReadBack`] is
+    /// declared, whoever had a publisher of this name before cannot publish through it any more when this returns, and
+    /// what it had under way is either in the queue by then or never will be. Where [`LostConfirm::SendAgain`] is
+    /// declared, a message with a send id that was published already is confirmed and not added again.
+    async fn fenced_publisher(&self, name: &str) -> Result<Arc<dyn Publisher>, BrokerError> {
+        let _ = name;
+        Ok(self.publisher())
+    }
+
+    /// Where each partition of `queue` ends now: a reader opened there sees what is published from now on.
+    /// [`BrokerError::Refused`] where queues have no positions.
+    async fn ends(&self, queue: &str) -> Result<Vec<Position>, BrokerError> {
+        Err(BrokerError::Refused(format!("`{queue}` has no positions")))
+    }
+
+    /// Up to which offset `group` is done with each partition of `queue` (the next one that it would get).
+    /// [`BrokerError::Refused`] where the broker keeps no such positions.
+    async fn passed(&self, queue: &str, group: &str) -> Result<Vec<Passed>, BrokerError> {
+        let _ = group;
+        Err(BrokerError::Refused(format!("`{queue}` keeps no positions of groups")))
+    }
 
     fn inspector(&self) -> Arc<dyn Inspect>;
 

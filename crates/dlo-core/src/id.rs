@@ -42,6 +42,18 @@ uuid_id! {
     DeathId
 }
 
+uuid_id! {
+    /// A replay: a UUIDv7 that the office gives when it is planned.
+    ReplayId
+}
+
+impl ReplayId {
+    /// A UUIDv7, as [`LetterId::new`].
+    pub fn new(now: Timestamp, random: [u8; 10]) -> Self {
+        Self(LetterId::new(now, random).0)
+    }
+}
+
 impl LetterId {
     /// A UUIDv7 from the office's clock and ten random bytes.
     pub fn new(now: Timestamp, random: [u8; 10]) -> Self {

@@ -8,6 +8,7 @@
 //! | [`verdict`] | what becomes of a message whose handler failed: retry, dead-letter or discard |
 //! | [`reason`] | why it was parked |
 //! | [`origin`] | where it came from, in its broker's own coordinates |
+//! | [`replay`] | a plan and its run over a frozen list of letters |
 //! | [`query`] | the search language |
 //! | [`broker`] | the port that every broker adapter implements |
 
@@ -36,6 +37,7 @@ pub mod policy;
 pub mod query;
 pub mod reason;
 pub mod redact;
+pub mod replay;
 pub mod setting;
 pub mod time;
 pub mod units;

@@ -42,7 +42,7 @@ pub(crate) fn choose(capabilities: &Capabilities, ordered: bool, after: Duration
 
 #[cfg(test)]
 mod tests {
-    use dlo_core::broker::{DelayLimits, HeaderRules, Order};
+    use dlo_core::broker::{DelayLimits, HeaderRules, LostConfirm, Order};
     use dlo_core::origin::BrokerKind;
 
     use super::*;
@@ -64,6 +64,7 @@ mod tests {
             offsets: false,
             cumulative_ack: false,
             dedupe_window: None,
+            lost_confirm: LostConfirm::Unknown,
             headers,
             max_message: 1,
         }

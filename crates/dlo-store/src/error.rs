@@ -2,7 +2,8 @@
 //!
 //! A driver's error is read into a variant beside that driver's queries, never here: the codes of the two databases collide.
 
-use dlo_core::id::{GroupId, LetterId};
+use dlo_core::id::{GroupId, LetterId, ReplayId};
+use dlo_core::replay::ReplayState;
 
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
@@ -12,6 +13,13 @@ pub enum StoreError {
 
     #[error("there is no group {0}")]
     NoGroup(GroupId),
+
+    #[error("there is no replay {0}")]
+    NoReplay(ReplayId),
+
+    /// It stands elsewhere than the caller thought. Nothing was changed: look again, then decide.
+    #[error("the replay is {found}; {what}")]
+    Conflict { found: ReplayState, what: String },
 
     /// Busy, restarting or out of reach. The same call may succeed later.
     #[error("the database did not answer: {0}")]

@@ -31,6 +31,7 @@ mod model;
 mod place;
 pub mod postgres;
 mod prepare;
+pub mod replays;
 pub mod sqlite;
 
 pub use error::StoreError;

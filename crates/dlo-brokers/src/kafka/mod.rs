@@ -28,8 +28,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use dlo_core::broker::{
-    Broker, BrokerError, Capabilities, DelayLimits, HeaderRules, Inspect, Order, Position, Publisher, Reader,
-    Seen, Source, Topology,
+    Broker, BrokerError, Capabilities, DelayLimits, HeaderRules, Inspect, LostConfirm, Order, Position,
+    Publisher, Reader, Seen, Source, Topology,
 };
 use dlo_core::origin::{BrokerKind, Origin};
 use rdkafka::consumer::Consumer;
@@ -66,6 +66,7 @@ fn capabilities(config: &KafkaConfig) -> Capabilities {
         offsets: true,
         cumulative_ack: true,
         dedupe_window: None,
+        lost_confirm: LostConfirm::Unknown,
         headers: HeaderRules {
             binary_values: true,
             repeated_names: true,

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use dlo_core::broker::{
-    Broker, BrokerError, Capabilities, DelayLimits, HeaderRules, Inspect, OFFICE, Order, Position, Publisher,
-    Reader, Seen, Source, Topology,
+    Broker, BrokerError, Capabilities, DelayLimits, HeaderRules, Inspect, LostConfirm, OFFICE, Order,
+    Position, Publisher, Reader, Seen, Source, Topology,
 };
 use dlo_core::origin::{BrokerKind, Origin};
 
@@ -131,6 +131,7 @@ fn capabilities(config: &NatsConfig) -> Capabilities {
         offsets: true,
         cumulative_ack: false,
         dedupe_window: Some(DEDUPE_WINDOW),
+        lost_confirm: LostConfirm::SendAgainInWindow,
         headers: HeaderRules {
             binary_values: true,
             repeated_names: true,

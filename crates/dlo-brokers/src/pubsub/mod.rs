@@ -21,8 +21,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use dlo_core::broker::{
-    Broker, BrokerError, Capabilities, DelayLimits, HeaderRules, Inspect, Order, Position, Publisher,
-    QueueState, Reader, Seen, Source, Topology,
+    Broker, BrokerError, Capabilities, DelayLimits, HeaderRules, Inspect, LostConfirm, Order, Position,
+    Publisher, QueueState, Reader, Seen, Source, Topology,
 };
 use dlo_core::origin::{BrokerKind, Origin};
 use serde_json::Value;
@@ -135,6 +135,7 @@ fn capabilities(config: &PubsubConfig) -> Capabilities {
         offsets: false,
         cumulative_ack: false,
         dedupe_window: None,
+        lost_confirm: LostConfirm::Unknown,
         headers: HeaderRules {
             binary_values: true,
             repeated_names: true,

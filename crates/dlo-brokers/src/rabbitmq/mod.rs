@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use async_trait::async_trait;
 use dlo_core::broker::{
-    Broker, BrokerError, Capabilities, DelayLimits, HeaderRules, Inspect, Order, Position, Publisher, Reader,
-    Seen, Source, Topology,
+    Broker, BrokerError, Capabilities, DelayLimits, HeaderRules, Inspect, LostConfirm, Order, Position,
+    Publisher, Reader, Seen, Source, Topology,
 };
 use dlo_core::origin::{BrokerKind, Origin};
 use lapin::options::QueueDeclareOptions;
@@ -191,6 +191,7 @@ fn capabilities(config: &RabbitmqConfig) -> Capabilities {
         offsets: false,
         cumulative_ack: true,
         dedupe_window: None,
+        lost_confirm: LostConfirm::Unknown,
         headers: HeaderRules {
             binary_values: true,
             repeated_names: false,

@@ -32,8 +32,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use dlo_core::broker::{
-    Broker, BrokerError, Capabilities, DelayLimits, HeaderRules, Inspect, OFFICE, Order, Position, Publisher,
-    Reader, Seen, Source, Topology,
+    Broker, BrokerError, Capabilities, DelayLimits, HeaderRules, Inspect, LostConfirm, OFFICE, Order,
+    Position, Publisher, Reader, Seen, Source, Topology,
 };
 use dlo_core::origin::{BrokerKind, Origin};
 
@@ -167,6 +167,7 @@ fn capabilities(config: &RedisConfig) -> Capabilities {
         offsets: false,
         cumulative_ack: false,
         dedupe_window: None,
+        lost_confirm: LostConfirm::Unknown,
         headers: HeaderRules {
             binary_values: true,
             repeated_names: true,

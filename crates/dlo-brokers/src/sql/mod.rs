@@ -19,8 +19,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use dlo_core::broker::{
-    Broker, BrokerError, Capabilities, HeaderRules, Inspect, Order, Position, Publisher, Reader, Seen,
-    Source, Topology,
+    Broker, BrokerError, Capabilities, HeaderRules, Inspect, LostConfirm, Order, Position, Publisher, Reader,
+    Seen, Source, Topology,
 };
 use dlo_core::origin::{BrokerKind, Origin};
 
@@ -61,6 +61,7 @@ fn capabilities() -> Capabilities {
         offsets: false,
         cumulative_ack: false,
         dedupe_window: None,
+        lost_confirm: LostConfirm::Unknown,
         headers: HeaderRules {
             binary_values: false,
             repeated_names: false,

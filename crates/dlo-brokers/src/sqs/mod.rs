@@ -26,8 +26,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use aws_sdk_sqs::types::QueueAttributeName;
 use dlo_core::broker::{
-    Broker, BrokerError, Capabilities, DelayLimits, HeaderRules, Inspect, Order, Position, Publisher, Reader,
-    Seen, Source, Topology,
+    Broker, BrokerError, Capabilities, DelayLimits, HeaderRules, Inspect, LostConfirm, Order, Position,
+    Publisher, Reader, Seen, Source, Topology,
 };
 use dlo_core::origin::{BrokerKind, Origin};
 
@@ -145,6 +145,7 @@ fn capabilities(config: &SqsConfig) -> Capabilities {
         offsets: false,
         cumulative_ack: false,
         dedupe_window: None,
+        lost_confirm: LostConfirm::Unknown,
         headers: HeaderRules {
             binary_values: true,
             repeated_names: true,
@@ -163,6 +164,7 @@ fn fifo(standard: &Capabilities) -> Capabilities {
         delayed_publish: None,
         waiting_keeps_order: true,
         dedupe_window: Some(DEDUPE_WINDOW),
+        lost_confirm: LostConfirm::SendAgainInWindow,
         ..standard.clone()
     }
 }

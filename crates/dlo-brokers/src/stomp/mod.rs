@@ -18,8 +18,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use dlo_core::broker::{
-    Broker, BrokerError, Capabilities, DelayLimits, HeaderRules, Inspect, Order, Position, Publisher, Reader,
-    Seen, Source, Topology,
+    Broker, BrokerError, Capabilities, DelayLimits, HeaderRules, Inspect, LostConfirm, Order, Position,
+    Publisher, Reader, Seen, Source, Topology,
 };
 use dlo_core::origin::{BrokerKind, Origin};
 use tokio::sync::mpsc;
@@ -61,6 +61,7 @@ fn capabilities(config: &StompConfig) -> Capabilities {
         offsets: false,
         cumulative_ack: false,
         dedupe_window: None,
+        lost_confirm: LostConfirm::Unknown,
         headers: HeaderRules {
             binary_values: false,
             repeated_names: false,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dlo_core::broker::{Capabilities, DelayLimits, HeaderRules, Order};
+use dlo_core::broker::{Capabilities, DelayLimits, HeaderRules, LostConfirm, Order};
 use dlo_core::origin::{BrokerKind, Origin};
 
 use super::QUEUE;
@@ -69,6 +69,7 @@ impl Shape {
             offsets: matches!(self, Self::Kafka | Self::JetStream { .. }),
             cumulative_ack: matches!(self, Self::Kafka | Self::RabbitClassic | Self::RabbitQuorum),
             dedupe_window: None,
+            lost_confirm: LostConfirm::Unknown,
             headers: HeaderRules {
                 binary_values: true,
                 repeated_names: true,

@@ -1,0 +1,273 @@
+//! What the store promises of replays: plans, frozen members, and the record of every send.
+//!
+//! The record is the truth. An item is *intended* before it is published and *sent* after the broker confirmed, each in a
+//! transaction with its letter's step, counts and audit row. Whoever has a replay in hand holds its lease, and every
+//! write of a run names that lease: a server that was paused and comes back writes nothing.
+
+use async_trait::async_trait;
+use dlo_core::id::{LetterId, ReplayId};
+use dlo_core::message::Message;
+use dlo_core::origin::Origin;
+use dlo_core::query::Query;
+use dlo_core::replay::{Item, ItemState, Replay, ReplayCause, ReplayState, Settings};
+use dlo_core::time::Timestamp;
+
+use crate::{Cursor, Deed, Lease, Page, StoreError};
+
+/// The lease of a replay: `replay/<id>`.
+pub fn lease_name(id: ReplayId) -> String {
+    format!("replay/{id}")
+}
+
+/// Everything that is written of replays. Every method has a conformance test that runs on both engines.
+#[async_trait]
+pub trait Replays: Send + Sync + std::fmt::Debug {
+    /// Writes a plan with its members, frozen: the letters that match now and are not excluded, oldest failure first.
+    /// What comes later is not part of it. All of it or nothing; capture goes on meanwhile. Members of several causes
+    /// (source and error class) become children, run in the order of their oldest letter; then the plan itself has no items.
+    async fn plan(&self, plan: NewReplay, now: Timestamp) -> Result<Replay, StoreError>;
+
+    /// One replay with its counts; those of a parent are the sum of its children. [`StoreError::NoReplay`] if missing.
+    async fn replay(&self, id: ReplayId) -> Result<Replay, StoreError>;
+
+    /// The children of a replay, in their order.
+    async fn children(&self, id: ReplayId) -> Result<Vec<Replay>, StoreError>;
+
+    /// Replays without those that have a parent, newest first; only those in `state`, if given.
+    async fn replays(&self, state: Option<ReplayState>, page: &Page) -> Result<ReplayPage, StoreError>;
+
+    /// Replays that a server should have in hand: without children, and active, or over with items that are still
+    /// [`ItemState::Sent`] or claimed. Oldest first.
+    async fn active(&self) -> Result<Vec<Replay>, StoreError>;
+
+    /// Items in the order of the replay; only those in `state`, if given.
+    async fn items(
+        &self,
+        id: ReplayId,
+        state: Option<ItemState>,
+        page: &Page,
+    ) -> Result<ItemPage, StoreError>;
+
+    /// Moves a replay from one state to another, with an audit row. [`StoreError::Conflict`] with where it stands, if it
+    /// does not stand in `from` or the move is not legal.
+    async fn turn(&self, id: ReplayId, turn: Turn, deed: &Deed, now: Timestamp)
+    -> Result<Replay, StoreError>;
+
+    /// Replaces the settings of a replay that is not over (its pace, its guards), with an audit row.
+    async fn adjust(
+        &self,
+        id: ReplayId,
+        settings: Settings,
+        deed: &Deed,
+        now: Timestamp,
+    ) -> Result<Replay, StoreError>;
+
+    /// Notes that the author approves. The same author twice counts once.
+    async fn approve(&self, id: ReplayId, deed: &Deed, now: Timestamp) -> Result<Replay, StoreError>;
+
+    /// Claims up to `most` letters of the plan that are frozen, in order: those that are open become claimed, the others
+    /// are short.
+    async fn claim(&self, run: &Run<'_>, most: usize, now: Timestamp) -> Result<Claimed, StoreError>;
+
+    /// Marks up to `most` claimed items as intended and returns them whole, in order: from here on they may be published.
+    /// Where the replay keeps order, an item is passed over while an earlier one of its key has no good end.
+    /// None unless the replay is in canary or running: a pause is obeyed by the next call.
+    async fn intend(&self, run: &Run<'_>, most: usize, now: Timestamp) -> Result<Vec<ToSend>, StoreError>;
+
+    /// Records what became of intended items. An item that is no longer intended is left as it is (its letter came back
+    /// before it was recorded).
+    async fn record(
+        &self,
+        run: &Run<'_>,
+        ends: Vec<(u64, SendEnd)>,
+        now: Timestamp,
+    ) -> Result<(), StoreError>;
+
+    /// What a former holder had intended and not recorded is in doubt from now on; how many.
+    async fn doubt(&self, run: &Run<'_>, now: Timestamp) -> Result<u64, StoreError>;
+
+    /// Settles items in doubt, or sent ones by a person's word; others are left. How many changed.
+    async fn settle(
+        &self,
+        id: ReplayId,
+        numbers: &[u64],
+        how: Settling,
+        deed: &Deed,
+        now: Timestamp,
+    ) -> Result<u64, StoreError>;
+
+    /// Keeps a note of the run with the replay (positions of the queue before its sends), replaced by the next.
+    async fn mark(&self, run: &Run<'_>, mark: String, now: Timestamp) -> Result<(), StoreError>;
+
+    /// The note that [`Replays::mark`] kept.
+    async fn marked(&self, id: ReplayId) -> Result<Option<String>, StoreError>;
+
+    /// Items that are sent, by the time of their send up to `before`, oldest first: what an outcome is looked for.
+    async fn waiting(&self, id: ReplayId, before: Timestamp, most: usize) -> Result<Vec<Item>, StoreError>;
+
+    /// Items that came back after `since`, with the class and time of the new death, oldest first.
+    async fn returns(&self, id: ReplayId, since: Timestamp, most: usize) -> Result<Vec<Return>, StoreError>;
+
+    /// Ends sent items as presumed (the letter is recovered) or unknown (it stays sent). Others are left.
+    async fn conclude(
+        &self,
+        run: &Run<'_>,
+        numbers: &[u64],
+        how: Conclusion,
+        now: Timestamp,
+    ) -> Result<u64, StoreError>;
+
+    /// Gives claimed items back, up to `most`: their letters are open again. How many; zero when none is left.
+    async fn give_back(&self, run: &Run<'_>, most: usize, now: Timestamp) -> Result<u64, StoreError>;
+
+    /// Receipts of the runtime: each item that was intended, sent, in doubt, presumed or unknown is confirmed and its
+    /// letter recovered. One answer each: whether there is such an item.
+    async fn receipts(
+        &self,
+        receipts: &[(ReplayId, u64)],
+        deed: &Deed,
+        now: Timestamp,
+    ) -> Result<Vec<bool>, StoreError>;
+
+    /// The 99th percentile, over up to a thousand members, of the time from first failure to death.
+    async fn usual_death(&self, id: ReplayId) -> Result<Option<std::time::Duration>, StoreError>;
+}
+
+/// A replay in hand: under which lease its record is written.
+#[derive(Debug, Clone, Copy)]
+pub struct Run<'a> {
+    pub id: ReplayId,
+    pub lease: &'a Lease,
+}
+
+/// Which letters are meant.
+#[derive(Debug, Clone)]
+pub enum Members {
+    Query { query: Query, text: String },
+    Ids(Vec<LetterId>),
+}
+
+/// A plan to write.
+#[derive(Debug, Clone)]
+pub struct NewReplay {
+    pub id: ReplayId,
+    pub members: Members,
+    pub settings: Settings,
+    pub cause: Option<ReplayCause>,
+    pub author: String,
+    pub reason: String,
+    pub expires_at: Timestamp,
+    pub policy: PlanPolicy,
+}
+
+/// What the office allows of a plan.
+#[derive(Debug, Clone, Default)]
+pub struct PlanPolicy {
+    /// By source; a source that is not here has no broker, and its letters are excluded as without target.
+    pub sources: std::collections::BTreeMap<String, SourcePolicy>,
+    /// Plans of more letters than this need one approval more.
+    pub large: Option<u64>,
+    /// Larger payloads are left out.
+    pub max_payload: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SourcePolicy {
+    /// Persons, other than the planner, who must approve.
+    pub approvals: u8,
+    /// Order per key matters: superseded letters and keys that span classes are held back.
+    pub order: bool,
+}
+
+/// A move of a replay.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Turn {
+    pub from: ReplayState,
+    pub to: ReplayState,
+    /// Why it is paused or stopped; taken away by any other move.
+    pub stop_reason: Option<String>,
+    pub stop_letters: Vec<LetterId>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Claimed {
+    pub claimed: u64,
+    /// Not open any more.
+    pub short: u64,
+    /// Still frozen.
+    pub left: u64,
+}
+
+/// An item with everything that is sent.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToSend {
+    pub number: u64,
+    pub letter: LetterId,
+    pub source: String,
+    /// Where it came from.
+    pub origin: Origin,
+    pub consumer: Option<String>,
+    pub error_class: Option<String>,
+    /// Its stored repair where there is one, otherwise byte for byte as captured.
+    pub message: Message,
+    pub repaired: bool,
+    /// How often it was replayed before.
+    pub replays: u32,
+}
+
+/// What became of an intended item.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SendEnd {
+    Sent {
+        partition: Option<i32>,
+        offset: Option<i64>,
+    },
+    /// Certainly not published: it is claimed again.
+    Unsent,
+    /// It can never be sent; its letter is open again.
+    Refused(String),
+    /// The broker did not confirm: in doubt.
+    Doubtful,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Settling {
+    /// Read back: it is there.
+    FoundSent,
+    /// Read back: it is not there, or sending it again is safe. Claimed again.
+    FoundUnsent,
+    /// A person says that it was handled; in doubt or sent.
+    Recovered,
+    /// A person says that it was not; in doubt or sent. The letter is open again.
+    Open,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Conclusion {
+    Presumed,
+    Unknown,
+}
+
+/// A letter that came back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Return {
+    pub number: u64,
+    pub letter: LetterId,
+    pub sent_at: Option<Timestamp>,
+    pub at: Timestamp,
+    pub error_class: Option<String>,
+    /// The class that it had when the plan was made.
+    pub former_class: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReplayPage {
+    pub replays: Vec<Replay>,
+    pub next: Option<Cursor>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct ItemPage {
+    pub items: Vec<Item>,
+    pub next: Option<Cursor>,
+}

@@ -182,6 +182,8 @@ pub struct Replay {
     pub stop_letters: Vec<LetterId>,
     pub approvals: Vec<Approval>,
     pub approvals_needed: u8,
+    /// What the members are, as it was shown: at most [`MOST_KINDS`], the largest first.
+    pub by_class: Vec<PlannedKind>,
     /// What was left out of the plan, and what is doubtful, as it was shown.
     pub excluded: Vec<Excluded>,
     pub doubts: Vec<String>,
@@ -192,6 +194,22 @@ pub struct Replay {
 pub struct Approval {
     pub author: String,
     pub at: Timestamp,
+}
+
+/// Kinds of letters that a plan tells apart at most; the rest is counted in the total only.
+pub const MOST_KINDS: usize = 200;
+
+/// Members of a plan that are alike.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, serde::Deserialize)]
+pub struct PlannedKind {
+    pub source: String,
+    pub event_type: Option<String>,
+    pub error_class: Option<String>,
+    pub owner: Option<String>,
+    pub count: u64,
+    /// When the first and the last of them failed.
+    pub oldest: Timestamp,
+    pub newest: Timestamp,
 }
 
 /// Why letters that match are not part of a plan.

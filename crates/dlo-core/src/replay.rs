@@ -244,7 +244,7 @@ pub struct Item {
     pub number: u64,
     pub letter: LetterId,
     pub state: ItemState,
-    /// When it was intended, or what followed.
+    /// When it was first intended, while it is intended or in doubt; afterwards, when it came to where it stands.
     pub at: Option<Timestamp>,
     pub sent_at: Option<Timestamp>,
     /// Where the broker put it, where it says so.

@@ -37,7 +37,7 @@ pub trait Replays: Send + Sync + std::fmt::Debug {
     async fn replays(&self, state: Option<ReplayState>, page: &Page) -> Result<ReplayPage, StoreError>;
 
     /// Replays that a server should have in hand: without children, and active, or over with items that are still
-    /// [`ItemState::Sent`] or claimed. Oldest first.
+    /// [`ItemState::Sent`], claimed or intended. Oldest first.
     async fn active(&self) -> Result<Vec<Replay>, StoreError>;
 
     /// Items in the order of the replay; only those in `state`, if given.
@@ -74,6 +74,16 @@ pub trait Replays: Send + Sync + std::fmt::Debug {
     /// None unless the replay is in canary or running: a pause is obeyed by the next call.
     async fn intend(&self, run: &Run<'_>, most: usize, now: Timestamp) -> Result<Vec<ToSend>, StoreError>;
 
+    /// Marks items in doubt as intended again and returns them whole, in order: sending them once more is safe, or is what
+    /// the policy says. They keep the time of their first intent in [`Item::at`], by which a window of deduplication is
+    /// judged. Items that are not in doubt are left. None unless the replay is in canary or running.
+    async fn intend_again(
+        &self,
+        run: &Run<'_>,
+        numbers: &[u64],
+        now: Timestamp,
+    ) -> Result<Vec<ToSend>, StoreError>;
+
     /// Records what became of intended items. An item that is no longer intended is left as it is (its letter came back
     /// before it was recorded).
     async fn record(
@@ -83,7 +93,8 @@ pub trait Replays: Send + Sync + std::fmt::Debug {
         now: Timestamp,
     ) -> Result<(), StoreError>;
 
-    /// What a former holder had intended and not recorded is in doubt from now on; how many.
+    /// What a former holder had intended and not recorded is in doubt from now on; how many. What is in doubt, by this or by
+    /// [`SendEnd::Doubtful`], keeps the time of its first intent in [`Item::at`].
     async fn doubt(&self, run: &Run<'_>, now: Timestamp) -> Result<u64, StoreError>;
 
     /// Settles items in doubt, or sent ones by a person's word; others are left. How many changed.

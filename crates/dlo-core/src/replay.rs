@@ -52,14 +52,14 @@ impl ReplayState {
         use ReplayState::{
             AwaitingApproval, Canary, Cancelled, Completed, Paused, Planned, Running, Stopped,
         };
-        match (self, next) {
-            (Planned, AwaitingApproval | Canary | Running | Cancelled) => true,
-            (AwaitingApproval, Planned | Canary | Running | Cancelled) => true,
-            (Canary, Running | Paused | Stopped | Completed | Cancelled) => true,
-            (Running, Paused | Stopped | Completed | Cancelled) => true,
-            (Paused | Stopped, Canary | Running | Completed | Cancelled) => true,
-            _ => false,
-        }
+        matches!(
+            (self, next),
+            (Planned, AwaitingApproval | Canary | Running | Cancelled)
+                | (AwaitingApproval, Planned | Canary | Running | Cancelled)
+                | (Canary, Running | Paused | Stopped | Completed | Cancelled)
+                | (Running, Paused | Stopped | Completed | Cancelled)
+                | (Paused | Stopped, Canary | Running | Completed | Cancelled)
+        )
     }
 }
 

@@ -3,6 +3,7 @@
 //! A driver's error is read into a variant beside that driver's queries, never here: the codes of the two databases collide.
 
 use dlo_core::id::{GroupId, LetterId, ReplayId};
+use dlo_core::letter::Status;
 use dlo_core::replay::ReplayState;
 
 #[derive(Debug, Clone, thiserror::Error)]
@@ -16,6 +17,10 @@ pub enum StoreError {
 
     #[error("there is no replay {0}")]
     NoReplay(ReplayId),
+
+    /// Nothing was changed. A letter that is on its way, or closed, is not repaired.
+    #[error("the letter {letter} is {found}; only an open letter can be repaired")]
+    NotOpen { letter: LetterId, found: Status },
 
     /// It stands elsewhere than the caller thought. Nothing was changed: look again, then decide.
     #[error("the replay is {found}; {what}")]

@@ -31,6 +31,7 @@ mod model;
 mod place;
 pub mod postgres;
 mod prepare;
+mod repairs;
 pub mod replays;
 pub mod sqlite;
 
@@ -40,6 +41,7 @@ pub use model::{
     Inserted, Lease, LetterPage, Page, SourceStats, SourceVerification, Stats, Stepped, StoreLimits,
     StoredPayload, TimelineEntry, Verification,
 };
+pub use repairs::{NewRepair, Repair, Repaired};
 
 /// The store's promises. Every method has a conformance test that runs on both engines.
 ///

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use dlo_core::group::{Group, StatusCounts};
 use dlo_core::id::LetterId;
 use dlo_core::letter::{Letter, NewLetter, Status, Step};
+use dlo_core::replay::ReplayState;
 use dlo_core::time::Timestamp;
 use serde::Serialize;
 
@@ -156,6 +157,12 @@ pub enum Event {
     PayloadRead,
     Exported,
     Restored,
+    Repaired,
+    /// Of a replay, as the next two.
+    Approved,
+    Adjusted,
+    /// A replay was planned, or went on to this state.
+    Replay(ReplayState),
     Step(Step),
 }
 
@@ -167,11 +174,24 @@ impl Event {
             Self::PayloadRead => "payload_read",
             Self::Exported => "exported",
             Self::Restored => "restored",
+            Self::Repaired => "repaired",
+            Self::Approved => "replay_approved",
+            Self::Adjusted => "replay_adjusted",
+            Self::Replay(state) => match state {
+                ReplayState::Planned => "replay_planned",
+                ReplayState::AwaitingApproval => "replay_awaiting_approval",
+                ReplayState::Canary => "replay_canary",
+                ReplayState::Running => "replay_running",
+                ReplayState::Paused => "replay_paused",
+                ReplayState::Stopped => "replay_stopped",
+                ReplayState::Completed => "replay_completed",
+                ReplayState::Cancelled => "replay_cancelled",
+            },
             Self::Step(step) => step.as_str(),
         }
     }
 
-    /// Steps follow from 101, so that both vocabularies can grow.
+    /// Steps follow from 101 and states of a replay from 201, so that each vocabulary can grow.
     pub(crate) const fn number(self) -> i16 {
         match self {
             Self::Captured => 1,
@@ -179,6 +199,10 @@ impl Event {
             Self::PayloadRead => 3,
             Self::Exported => 4,
             Self::Restored => 5,
+            Self::Repaired => 6,
+            Self::Approved => 7,
+            Self::Adjusted => 8,
+            Self::Replay(state) => 200 + state.number() as i16,
             Self::Step(step) => 100 + step.number() as i16,
         }
     }
@@ -190,6 +214,10 @@ impl Event {
             3 => Some(Self::PayloadRead),
             4 => Some(Self::Exported),
             5 => Some(Self::Restored),
+            6 => Some(Self::Repaired),
+            7 => Some(Self::Approved),
+            8 => Some(Self::Adjusted),
+            201.. => u8::try_from(number - 200).ok().and_then(ReplayState::from_number).map(Self::Replay),
             step => u8::try_from(step - 100).ok().and_then(Step::from_number).map(Self::Step),
         }
     }

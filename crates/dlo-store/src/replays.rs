@@ -12,7 +12,7 @@ use dlo_core::query::Query;
 use dlo_core::replay::{Item, ItemState, Replay, ReplayCause, ReplayState, Settings};
 use dlo_core::time::Timestamp;
 
-use crate::{Cursor, Deed, Lease, Page, StoreError};
+use crate::{Cursor, Deed, Lease, NewRepair, Page, Repair, Repaired, StoreError};
 
 /// The lease of a replay: `replay/<id>`.
 pub fn lease_name(id: ReplayId) -> String {
@@ -142,6 +142,34 @@ pub trait Replays: Send + Sync + std::fmt::Debug {
 
     /// The 99th percentile, over up to a thousand members, of the time from first failure to death.
     async fn usual_death(&self, id: ReplayId) -> Result<Option<std::time::Duration>, StoreError>;
+
+    /// Stores a repair beside the original and makes it the active one, with an audit row. [`StoreError::NotOpen`] when
+    /// the letter is not open.
+    async fn repair(
+        &self,
+        letter: LetterId,
+        repair: NewRepair,
+        deed: &Deed,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        match self.repair_many(vec![(letter, repair)], deed, now).await?.first() {
+            None | Some(Repaired::Stored) => Ok(()),
+            Some(Repaired::NotOpen(found)) => Err(StoreError::NotOpen { letter, found: *found }),
+            Some(Repaired::Missing) => Err(StoreError::NoLetter(letter)),
+        }
+    }
+
+    /// The same for many letters in one transaction, each for itself; one answer each, in the order given. Callers keep
+    /// to some thousands a call, so that capture is not held up.
+    async fn repair_many(
+        &self,
+        repairs: Vec<(LetterId, NewRepair)>,
+        deed: &Deed,
+        now: Timestamp,
+    ) -> Result<Vec<Repaired>, StoreError>;
+
+    /// The repairs of a letter, oldest first. None is not an error.
+    async fn repairs(&self, letter: LetterId) -> Result<Vec<Repair>, StoreError>;
 }
 
 /// A replay in hand: under which lease its record is written.

@@ -1,0 +1,42 @@
+//! Repairs: a corrected message beside the original, which stays as it was.
+//!
+//! A letter has at most one active repair, the latest; that is what a replay sends. The others stay as history.
+
+use dlo_core::id::LetterId;
+use dlo_core::letter::Status;
+use dlo_core::message::Message;
+use dlo_core::time::Timestamp;
+
+/// A repair on its way in. Who and why are in the [`crate::Deed`] beside it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewRepair {
+    /// The whole message as it is to be sent: key, headers and payload, changed or not.
+    pub message: Message,
+    /// The expression that made it; `None` where it was edited by hand.
+    pub expression: Option<String>,
+}
+
+/// A repair as it is stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Repair {
+    pub letter: LetterId,
+    /// Counted from one.
+    pub number: u32,
+    pub message: Message,
+    pub author: String,
+    pub reason: Option<String>,
+    pub expression: Option<String>,
+    pub at: Timestamp,
+    /// Whether a replay sends this one.
+    pub active: bool,
+}
+
+/// What became of one repair of several.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Repaired {
+    /// Stored, and active from now on.
+    Stored,
+    /// The letter is not open; nothing was changed.
+    NotOpen(Status),
+    Missing,
+}

@@ -9,6 +9,10 @@
 //!
 //! Items are the frozen letters, each with a state of its own; what a store may write follows from [`ItemState`].
 
+pub mod family;
+pub mod guard;
+pub mod pace;
+pub mod run;
 mod settings;
 
 use serde::Serialize;

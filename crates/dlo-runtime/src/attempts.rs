@@ -20,7 +20,7 @@ use tokio::time::Instant;
 
 use crate::act::{Held, Waited, circuit_open, parked_behind, poison};
 use crate::events::Event;
-use crate::gates::{Ended, Passage};
+use crate::gates::{Coming, Ended, Passage};
 use crate::handler::{Context, Unhandled};
 use crate::lanes::{Carried, Lane};
 use crate::letters::Death;
@@ -202,9 +202,9 @@ impl Shared {
 
     /// Waits at the gates, then for a place among the handlers. Who waited long for a place looks at the gates again.
     async fn admitted(&self, is_retry: bool, alone: bool) -> Result<(Passage, Running<'_>), Passage> {
-        let mut spends = is_retry;
+        let mut coming = if is_retry { Coming::Retry } else { Coming::First };
         loop {
-            let passage = self.gates.pass(spends, &self.shutdown, &*self.watch).await;
+            let passage = self.gates.pass(coming, &self.shutdown, &*self.watch).await;
             if matches!(passage, Passage::Closed(_) | Passage::Shutdown) {
                 return Err(passage);
             }
@@ -213,8 +213,7 @@ impl Shared {
             if !matches!(passage, Passage::Free) || !self.gates.is_shut() {
                 return Ok((passage, place));
             }
-            // What was granted is granted once.
-            spends = false;
+            coming = Coming::Counted;
         }
     }
 

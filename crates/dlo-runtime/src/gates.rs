@@ -37,6 +37,17 @@ enum Stop {
     Brake(Cause),
 }
 
+/// What a message is to the retry budget.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Coming {
+    /// It earns.
+    First,
+    /// It spends.
+    Retry,
+    /// It has earned or spent already, and only looks at the gates again.
+    Counted,
+}
+
 /// How a message came through.
 #[derive(Debug)]
 pub(crate) enum Passage {
@@ -84,22 +95,23 @@ impl Gates {
         }
     }
 
-    /// Waits until the message may go to its handler. `is_retry`: it spends of the budget.
+    /// Waits until the message may go to its handler.
     pub(crate) async fn pass(
         &self,
-        is_retry: bool,
+        coming: Coming,
         shutdown: &CancellationToken,
         watch: &dyn Watch,
     ) -> Passage {
         let passage = self.stops(shutdown, watch).await;
-        if is_retry && matches!(passage, Passage::Free) {
-            return self.budget(shutdown, watch).await;
+        match coming {
+            Coming::Retry if matches!(passage, Passage::Free) => self.budget(shutdown, watch).await,
+            Coming::First => {
+                let now = self.clock.now();
+                self.state().budget.first_try(now);
+                passage
+            }
+            Coming::Retry | Coming::Counted => passage,
         }
-        if !is_retry {
-            let now = self.clock.now();
-            self.state().budget.first_try(now);
-        }
-        passage
     }
 
     /// Whether something was shut since a message passed freely and waited for its place.

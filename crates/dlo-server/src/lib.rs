@@ -24,6 +24,7 @@ mod metrics;
 mod office;
 mod patient;
 mod query_text;
+mod replay;
 mod scratch;
 mod server;
 mod ui;
@@ -32,6 +33,7 @@ pub use admission_log::AdmissionLog;
 pub use api::routes;
 pub use capture::{CaptureLimits, CaptureSpec, CaptureState, CaptureStatus, LastError, Mode, NoMirror};
 pub use config::{HttpLimits, ServerConfig, Token};
+pub use replay::{ReplayDesk, ReplayTarget, Standing};
 pub use server::{Rules, ServeError, Server};
 
 /// The description of the API, as served at `/api/v1/openapi.json`.

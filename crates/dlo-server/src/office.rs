@@ -15,6 +15,7 @@ use crate::config::ServerConfig;
 use crate::mask::Mask;
 use crate::memory::BodyMemory;
 use crate::metrics::Metrics;
+use crate::replay::ReplayDesk;
 
 /// Long readings at once: exports, backups, verifications, rule trials, decisions by query.
 const LONG_READINGS: usize = 2;
@@ -30,6 +31,7 @@ pub(crate) struct Office {
     pub(crate) mask: Mask,
     pub(crate) metrics: Metrics,
     pub(crate) captures: CaptureBoard,
+    pub(crate) replays: Arc<ReplayDesk>,
     /// This process, among those that share a database; another one at every start.
     pub(crate) holder: String,
     /// One permit for each request that is being served.
@@ -55,6 +57,7 @@ impl Office {
             admission: Admission::new(config.owners.clone()),
             metrics: Metrics::default(),
             captures: CaptureBoard::default(),
+            replays: Arc::default(),
             holder: format!("{}-{:016x}", std::process::id(), rand::random::<u64>()),
             config,
             store,

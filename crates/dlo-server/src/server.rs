@@ -8,6 +8,7 @@ use dlo_core::group::Group;
 use dlo_core::owners::Owners;
 use dlo_core::redact::Redactor;
 use dlo_core::time::Clock;
+use dlo_store::replays::Replays;
 use dlo_store::{DynStore, StoreError};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
@@ -19,6 +20,7 @@ use crate::capture::{self, CaptureSpec, CaptureStatus};
 use crate::config::ServerConfig;
 use crate::mask::Mask;
 use crate::office::Office;
+use crate::replay::{self, ReplayTarget};
 use crate::{api, listen, scratch};
 
 /// Why the office could not run, or did not stop cleanly.
@@ -52,6 +54,7 @@ pub struct Server {
     log: AdmissionLog,
     mask: Mask,
     captures: Vec<CaptureSpec>,
+    replays: Option<(Arc<dyn Replays>, Vec<ReplayTarget>)>,
     changes: Option<mpsc::Receiver<Rules>>,
 }
 
@@ -64,6 +67,7 @@ impl Server {
             log: AdmissionLog::off(),
             mask: Mask::default(),
             captures: Vec::new(),
+            replays: None,
             changes: None,
         }
     }
@@ -98,6 +102,13 @@ impl Server {
         self
     }
 
+    /// Runs replays to these targets. A replay of a source that has none here is left to a server that has it.
+    #[must_use]
+    pub fn replays(mut self, replays: Arc<dyn Replays>, targets: Vec<ReplayTarget>) -> Self {
+        self.replays = Some((replays, targets));
+        self
+    }
+
     /// Serves until `shutdown`, then: no new requests, capture ends, requests in flight finish within the
     /// grace period, the store is closed.
     pub async fn run(
@@ -117,6 +128,9 @@ impl Server {
         for spec in self.captures {
             office.captures.enter(&spec);
             captures.spawn(capture::run(office.clone(), spec, stop.clone()));
+        }
+        if let Some((replays, targets)) = self.replays {
+            captures.spawn(replay::run(office.clone(), replays, targets, stop.clone()));
         }
         if let Some(changes) = self.changes {
             captures.spawn(take_up(office.clone(), changes, stop.clone()));

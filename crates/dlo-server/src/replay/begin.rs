@@ -1,0 +1,257 @@
+//! The calls that a run begins: whatever its orders say and is not under way yet.
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use dlo_core::broker::LostConfirm;
+use dlo_core::message::Payload;
+use dlo_core::replay::Pace;
+use dlo_core::replay::run::{BATCH, CLAIM, Orders};
+use tokio::time::Instant;
+
+use super::calls::{Did, End, Kind};
+use super::flaw::Flaw;
+use super::hand::TTL;
+use super::note::Note;
+use super::outcome::Question;
+use super::runner::{EVERY, Runner};
+use super::send::Ready;
+
+/// How often the marked ends of a queue are moved on, so that reading back stays short.
+const MARK_EVERY: Duration = Duration::from_secs(60);
+/// Calls to the broker at once.
+const CALLS: usize = 32;
+
+impl Runner {
+    fn start(&mut self, kind: Kind, call: impl Future<Output = Did> + Send + 'static) {
+        self.busy[kind as usize] = true;
+        self.under_way.push(Box::pin(call));
+    }
+
+    /// Begins a call that writes, so that what is read meanwhile is not taken for exact.
+    fn write(&mut self, kind: Kind, call: impl Future<Output = Did> + Send + 'static) {
+        self.writes += 1;
+        self.start(kind, call);
+    }
+
+    pub(super) fn begin(&mut self, orders: &Orders) {
+        self.begin_upkeep(orders);
+        if orders.recall && !self.hand.engine.flaw.has(Flaw::IgnorePause) {
+            self.recall();
+        }
+        if !self.ends.is_empty() && !self.is_busy(Kind::Record) && self.store_answers() {
+            let ends = std::mem::take(&mut self.ends);
+            self.write(Kind::Record, Arc::clone(&self.hand).record(ends));
+        }
+        if !self.store_answers() || !self.hand.holds() || self.rung {
+            return;
+        }
+        self.begin_steps(orders);
+        if orders.publish {
+            self.pacer.change(orders.rate, self.hand.steady());
+            self.publish();
+        } else if self.hand.engine.flaw.has(Flaw::IgnorePause) {
+            self.publish();
+        }
+    }
+
+    /// What goes on whatever the replay does: the lease, the stored state, the outcomes.
+    fn begin_upkeep(&mut self, orders: &Orders) {
+        let now = Instant::now();
+        if !self.is_busy(Kind::Renew) && now >= self.renewed + TTL / 3 {
+            self.start(Kind::Renew, Arc::clone(&self.hand).renew());
+        }
+        if !self.store_answers() {
+            return;
+        }
+        if !self.is_busy(Kind::Refresh) && self.refreshed.is_none_or(|at| now >= at + EVERY) {
+            self.start(Kind::Refresh, Arc::clone(&self.hand).refresh(self.writes));
+        }
+        let due = self.looked.is_none_or(|(_, at)| now >= at + EVERY);
+        if due && !self.is_busy(Kind::Look) && !orders.let_go && self.hand.holds() {
+            let question = self.question();
+            self.start(Kind::Look, Arc::clone(&self.hand).look(question));
+        }
+        if self.to_judge && !self.is_busy(Kind::Mark) {
+            let note = self.note.clone();
+            self.start(Kind::Mark, Arc::clone(&self.hand).mark(note, Vec::new(), false));
+        }
+    }
+
+    fn question(&self) -> Question {
+        let queue = self.hand.queue(&self.replay.settings.target);
+        Question {
+            state: self.replay.state,
+            settings: self.replay.settings.clone(),
+            usual: self.usual,
+            judged: self.note.judged.until,
+            last: self.looked.map(|(at, _)| at),
+            one_queue: self.note.queues.keys().all(|name| name == queue),
+            open: self.tally.open > 0,
+            traffic: matches!(self.replay.settings.pace, Pace::Share(_)),
+        }
+    }
+
+    fn begin_steps(&mut self, orders: &Orders) {
+        if let Some(turning) = &orders.turn
+            && !self.is_busy(Kind::Turn)
+        {
+            // A guard is obeyed at once; every other move is decided on what is stored, not on what we think is.
+            if orders.recall || self.is_exact() {
+                let call = Arc::clone(&self.hand).turn(self.replay.state, turning.clone());
+                self.write(Kind::Turn, call);
+                return;
+            }
+            self.refreshed = None;
+        }
+        if orders.give_back && !self.is_busy(Kind::GiveBack) {
+            self.write(Kind::GiveBack, Arc::clone(&self.hand).give_back(CLAIM));
+        }
+        let away = self.gone.as_ref().is_some_and(|(_, until)| Instant::now() < *until);
+        if orders.clear_doubts && !self.is_busy(Kind::Clear) && !self.is_busy(Kind::Mark) && !away {
+            let (settings, note) = (self.replay.settings.clone(), self.note.clone());
+            self.write(Kind::Clear, Arc::clone(&self.hand).clear(settings, note));
+        }
+        if (self.publisher.is_none() && orders.publish || self.gone.is_some())
+            && !self.is_busy(Kind::Fence)
+            && !self.is_busy(Kind::Clear)
+            && self.publishing == 0
+            && !away
+        {
+            self.start(Kind::Fence, Arc::clone(&self.hand).fenced());
+        }
+        if orders.claim && !self.is_busy(Kind::Claim) {
+            self.write(Kind::Claim, Arc::clone(&self.hand).claim(CLAIM));
+        }
+        if orders.intend > 0 && !self.is_busy(Kind::Intend) && self.publisher.is_some() {
+            let call = Arc::clone(&self.hand).intend(orders.intend, self.replay.settings.clone());
+            self.write(Kind::Intend, call);
+        }
+    }
+
+    /// Whether the tally is what is stored, and nothing of ours is on its way to change it.
+    pub(super) fn is_exact(&self) -> bool {
+        self.exact == Some(self.writes)
+    }
+
+    /// What did not go out is put back: claimed again, as if it had never been intended.
+    fn recall(&mut self) {
+        while let Some(ready) = self.ready.pop_front() {
+            let end = ready.unsent();
+            self.ends.push(End { number: ready.number, generation: ready.generation, end });
+        }
+        self.tally.ready = 0;
+    }
+
+    pub(super) fn store_answers(&self) -> bool {
+        self.store_back.is_none_or(|until| Instant::now() >= until)
+    }
+
+    /// Sends what is due, in batches; keys that are with the broker already wait.
+    fn publish(&mut self) {
+        let Some(publisher) = self.publisher.clone() else { return };
+        if !self.can_publish() || !self.mark_queues() {
+            return;
+        }
+        while self.publishing < CALLS && !self.ready.is_empty() {
+            let most = BATCH.min(self.ready.len() as u64);
+            let allowed = if self.hand.engine.flaw.has(Flaw::IgnorePace) {
+                most
+            } else {
+                self.pacer.take(most, self.hand.steady())
+            };
+            let batch = self.batch(allowed);
+            self.pacer.untake(allowed - batch.len() as u64);
+            if batch.is_empty() {
+                self.blocked = allowed > 0;
+                return;
+            }
+            self.blocked = false;
+            self.tally.ready = self.ready.len() as u64;
+            self.sent_lately.push_back((self.hand.steady(), batch.len() as u64));
+            self.publishing += 1;
+            self.under_way.push(Box::pin(Arc::clone(&self.hand).publish(Arc::clone(&publisher), batch)));
+        }
+    }
+
+    pub(super) fn can_publish(&self) -> bool {
+        let waits =
+            self.is_busy(Kind::Clear) || self.is_busy(Kind::Mark) || self.is_busy(Kind::Fence) || self.rung;
+        self.publisher.is_some() && !waits && !self.ready.is_empty() && self.publishing < CALLS
+    }
+
+    fn batch(&mut self, most: u64) -> Vec<Ready> {
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        let mut batch: Vec<Ready> = Vec::with_capacity(most.min(self.ready.len()));
+        let mut waits: VecDeque<Ready> = VecDeque::new();
+        let mut ours: HashSet<Payload> = HashSet::new();
+        while batch.len() < most
+            && let Some(ready) = self.ready.pop_front()
+        {
+            if !self.hand.in_time(ready.before) {
+                let end = ready.unsent();
+                self.ends.push(End { number: ready.number, generation: ready.generation, end });
+                continue;
+            }
+            let held =
+                ready.key.as_ref().is_some_and(|key| self.keys.contains_key(key) && !ours.contains(key));
+            if held {
+                waits.push_back(ready);
+                continue;
+            }
+            if let Some(key) = &ready.key {
+                *self.keys.entry(key.clone()).or_default() += 1;
+                ours.insert(key.clone());
+            }
+            batch.push(ready);
+        }
+        while let Some(ready) = waits.pop_back() {
+            self.ready.push_front(ready);
+        }
+        self.tally.ready = self.ready.len() as u64;
+        batch
+    }
+
+    /// Whether every queue that is sent to is in the note; if not, it is being written.
+    fn mark_queues(&mut self) -> bool {
+        let mut new: Vec<String> = Vec::new();
+        for ready in &self.ready {
+            let queue = &ready.outgoing.to.queue;
+            if !self.note.queues.contains_key(queue) && !new.contains(queue) {
+                new.push(queue.clone());
+            }
+        }
+        if new.is_empty() {
+            self.advance_mark();
+            return true;
+        }
+        let away = self.gone.as_ref().is_some_and(|(_, until)| Instant::now() < *until);
+        if !away {
+            let read_back = self.hand.lost_confirm() == LostConfirm::ReadBack;
+            let note = self.note.clone();
+            self.next_mark = None;
+            self.start(Kind::Mark, Arc::clone(&self.hand).mark(note, new, read_back));
+        }
+        false
+    }
+
+    /// Moves the marked ends of the queues on: first they are read; when everything that was in hand by then is recorded,
+    /// nothing that may come into doubt lies before them.
+    fn advance_mark(&mut self) {
+        if self.hand.lost_confirm() != LostConfirm::ReadBack || self.tally.in_doubt > 0 {
+            self.next_mark = None;
+            return;
+        }
+        let old = self.by_generation[usize::from(self.generation.is_multiple_of(2))];
+        if let Some(queues) = &self.next_mark {
+            if old == 0 && !self.is_busy(Kind::Mark) {
+                let note = Note { queues: queues.clone(), judged: self.note.judged };
+                self.start(Kind::Mark, Arc::clone(&self.hand).mark(note, Vec::new(), false));
+            }
+        } else if old == 0 && Instant::now() >= self.marked + MARK_EVERY && !self.is_busy(Kind::Ends) {
+            let queues = self.note.queues.keys().cloned().collect();
+            self.start(Kind::Ends, Arc::clone(&self.hand).all_ends(queues));
+        }
+    }
+}

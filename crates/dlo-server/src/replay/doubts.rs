@@ -1,0 +1,213 @@
+//! What becomes of items in doubt: sends of which nobody knows whether they arrived.
+//!
+//! | the broker | what is done |
+//! |---|---|
+//! | knows send ids for ever | sent again: it is one message |
+//! | knows them within a window | sent again while the window of the first send lasts; then the policy |
+//! | can be read back | whoever could still publish is fenced off, then the queue is read from before the send |
+//! | tells nothing | the policy: a person decides, or it is sent again |
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use dlo_core::broker::{BrokerError, LostConfirm, Position, Publisher};
+use dlo_core::envelope::replay_mark;
+use dlo_core::replay::{DoubtPolicy, Item, ItemState, Settings, parse_send_id};
+use dlo_core::time::Timestamp;
+use dlo_store::replays::{Settling, ToSend};
+use dlo_store::{Page, StoreError};
+
+use super::calls::{Did, Prepared, Trouble};
+use super::flaw::Flaw;
+use super::hand::Hand;
+use super::note::Note;
+
+/// Records read back with one look.
+const LOOK: usize = 1_000;
+/// How long one look waits for the next record.
+const WAIT: Duration = Duration::from_millis(500);
+/// Looks that may see nothing, one after the other, before the queue counts as out of reach.
+const EMPTY: u32 = 20;
+/// Of a window of deduplication this much is not used: clocks differ, and a publish takes its time.
+const MARGIN: Duration = Duration::from_secs(10);
+
+/// What came of it.
+#[derive(Debug, Default)]
+pub(super) struct Cleared {
+    /// To be sent again; each before a time, where the broker forgets.
+    pub(super) again: Vec<(Prepared, Option<Timestamp>)>,
+    /// Left to a person.
+    pub(super) held: u64,
+    /// The publisher to go on with, where the one before was fenced off.
+    pub(super) publisher: Option<Arc<dyn Publisher>>,
+}
+
+/// Until when sending an item again is safe, that was first intended `at`.
+pub(super) fn safe_until(at: Timestamp, window: Duration) -> Timestamp {
+    at.plus(window.saturating_sub(MARGIN.min(window / 4)))
+}
+
+impl Hand {
+    pub(super) async fn clear(self: Arc<Self>, settings: Settings, note: Note) -> Did {
+        Did::Cleared(Box::new(self.clear_doubts(&settings, &note).await))
+    }
+
+    async fn clear_doubts(&self, settings: &Settings, note: &Note) -> Result<Cleared, Trouble> {
+        match self.lost_confirm() {
+            LostConfirm::ReadBack => self.read_back(settings, note).await,
+            LostConfirm::SendAgain => {
+                let numbers = self.in_doubt().await?.iter().map(|item| item.number).collect();
+                Ok(Cleared {
+                    again: vec![(self.again(numbers, settings).await?, None)],
+                    ..Cleared::default()
+                })
+            }
+            LostConfirm::SendAgainInWindow => self.again_in_window(settings).await,
+            LostConfirm::Unknown => {
+                let numbers = self.in_doubt().await?.iter().map(|item| item.number).collect();
+                self.by_policy(numbers, settings).await
+            }
+        }
+    }
+
+    async fn again_in_window(&self, settings: &Settings) -> Result<Cleared, Trouble> {
+        let window = self.broker().capabilities().dedupe_window.unwrap_or_default();
+        let now = self.now();
+        let mut late = Vec::new();
+        let mut again = Vec::new();
+        for item in self.in_doubt().await? {
+            let until = item.at.map(|at| safe_until(at, window));
+            match until.filter(|until| now < *until) {
+                Some(until) => again.push((self.again(vec![item.number], settings).await?, Some(until))),
+                None if self.engine.flaw.has(Flaw::ForgetWindow) => {
+                    again.push((self.again(vec![item.number], settings).await?, None));
+                }
+                None => late.push(item.number),
+            }
+        }
+        let mut cleared = self.by_policy(late, settings).await?;
+        cleared.again.extend(again);
+        Ok(cleared)
+    }
+
+    /// Where nothing can be known.
+    async fn by_policy(&self, numbers: Vec<u64>, settings: &Settings) -> Result<Cleared, Trouble> {
+        let ignored = self.engine.flaw.has(Flaw::IgnorePolicy);
+        match settings.doubts {
+            DoubtPolicy::Hold if !ignored => Ok(Cleared { held: numbers.len() as u64, ..Cleared::default() }),
+            DoubtPolicy::Hold | DoubtPolicy::SendAgain => Ok(Cleared {
+                again: vec![(self.again(numbers, settings).await?, None)],
+                ..Cleared::default()
+            }),
+        }
+    }
+
+    async fn again(&self, numbers: Vec<u64>, settings: &Settings) -> Result<Prepared, StoreError> {
+        if numbers.is_empty() {
+            return Ok(Prepared::new());
+        }
+        let lease = self.lease();
+        let items: Vec<ToSend> = self.replays().intend_again(&self.run(&lease), &numbers, self.now()).await?;
+        Ok(self.outgoing(items, settings).await)
+    }
+
+    async fn in_doubt(&self) -> Result<Vec<Item>, StoreError> {
+        let mut items = Vec::new();
+        let mut page = Page::first(Page::MOST);
+        loop {
+            let found = self.replays().items(self.id, Some(ItemState::InDoubt), &page).await?;
+            items.extend(found.items);
+            match found.next {
+                Some(next) => page.cursor = Some(next),
+                None => return Ok(items),
+            }
+        }
+    }
+
+    async fn read_back(&self, settings: &Settings, note: &Note) -> Result<Cleared, Trouble> {
+        // First nobody can add to the queue any more, ourselves included; then it is read.
+        let publisher = match self.engine.flaw.has(Flaw::SkipFence) {
+            true => self.broker().publisher(),
+            false => self.fence().await?,
+        };
+        let doubts: Vec<u64> = self.in_doubt().await?.iter().map(|item| item.number).collect();
+        let mut found = BTreeSet::new();
+        let mut whole = true;
+        for queue in note.queues.keys() {
+            whole &= self.find_sends(queue, note, &mut found).await?;
+        }
+        let (there, missing): (Vec<u64>, Vec<u64>) =
+            doubts.into_iter().partition(|number| found.contains(number));
+        self.settle(&there, Settling::FoundSent).await?;
+        let mut cleared = if whole {
+            self.settle(&missing, Settling::FoundUnsent).await?;
+            Cleared::default()
+        } else {
+            // Records were removed before they were read: what was not found may have been among them.
+            self.by_policy(missing, settings).await?
+        };
+        cleared.publisher = Some(publisher);
+        Ok(cleared)
+    }
+
+    async fn settle(&self, numbers: &[u64], how: Settling) -> Result<(), StoreError> {
+        if !numbers.is_empty() {
+            let deed = self.deed(Some("the queue was read back".to_owned()));
+            self.replays().settle(self.id, numbers, how, &deed, self.now()).await?;
+        }
+        Ok(())
+    }
+
+    /// Adds the sends of this replay that are in `queue`. Whether it could be read without a gap.
+    async fn find_sends(
+        &self,
+        queue: &str,
+        note: &Note,
+        found: &mut BTreeSet<u64>,
+    ) -> Result<bool, BrokerError> {
+        let begun: Vec<Position> = note.queues.get(queue).into_iter().flatten().map(Position::from).collect();
+        let mut whole = true;
+        for end in self.broker().ends(queue).await? {
+            // A partition that was not there when it was marked is read from its beginning.
+            let from = begun.iter().find(|place| place.partition == end.partition);
+            whole &= from.is_none_or(|from| from.incarnation == end.incarnation);
+            if from.is_some_and(|from| from.incarnation == end.incarnation && from.next >= end.next) {
+                continue;
+            }
+            let mut reader = self.broker().reader(queue, end.partition, from).await?;
+            let mut empty = 0;
+            loop {
+                let look = reader.read(LOOK, WAIT).await?;
+                whole &= look.skipped == 0;
+                let marks = look.seen.iter().filter_map(|seen| replay_mark(&seen.message.headers));
+                let sends = marks.filter_map(|mark| parse_send_id(&mark.replay_id));
+                found.extend(sends.filter(|(replay, _)| *replay == self.id).map(|(_, number)| number));
+                if look.position.next >= end.next {
+                    break;
+                }
+                empty = if look.seen.is_empty() { empty + 1 } else { 0 };
+                if empty >= EMPTY {
+                    return Err(BrokerError::Unavailable(format!(
+                        "`{queue}` could not be read to its end ({} of {})",
+                        look.position.next, end.next
+                    )));
+                }
+            }
+        }
+        Ok(whole)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_is_never_used_to_its_end() {
+        let at = Timestamp::from_millis(1_793_534_400_000);
+        assert_eq!(safe_until(at, Duration::from_secs(120)), at.plus(Duration::from_secs(110)));
+        assert_eq!(safe_until(at, Duration::from_secs(4)), at.plus(Duration::from_secs(3)));
+        assert_eq!(safe_until(at, Duration::ZERO), at);
+    }
+}

@@ -1,0 +1,207 @@
+//! The engine: looks which replays are due, takes each in hand with a lease, and lets families move on.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use dlo_core::id::ReplayId;
+use dlo_core::replay::family::{self, FamilyStep};
+use dlo_core::replay::{Replay, ReplayState};
+use dlo_core::time::Clock;
+use dlo_store::replays::{Replays, Turn, lease_name};
+use dlo_store::{Deed, Page, StoreError};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::desk::{ReplayDesk, Standing};
+use super::flaw::Planted;
+use super::hand::{Hand, TTL};
+use super::runner::Runner;
+use super::{Leases, ReplayTarget};
+
+/// How often it looks without being rung.
+const EVERY: Duration = Duration::from_secs(1);
+/// A replay that could not be run is left alone for this long.
+const REST: Duration = Duration::from_secs(5);
+/// Parents that are looked at, newest first.
+const FAMILIES: usize = 100;
+/// Replays that are known to have no children; they never get any.
+const LEAVES: usize = 10_000;
+
+/// Runs, over all servers of this process: each has a holder's name of its own.
+static RUNS: AtomicU64 = AtomicU64::new(0);
+
+#[derive(Debug)]
+pub(crate) struct Engine {
+    pub(super) replays: Arc<dyn Replays>,
+    pub(super) leases: Arc<dyn Leases>,
+    pub(super) clock: Arc<dyn Clock>,
+    /// This server, among those that share a store.
+    pub(super) holder: String,
+    pub(super) desk: Arc<ReplayDesk>,
+    /// By source.
+    pub(super) targets: BTreeMap<String, Arc<ReplayTarget>>,
+    pub(super) leaves: Mutex<HashSet<ReplayId>>,
+    pub(super) flaw: Planted,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// Nothing is left to do, or somebody else does it.
+    Done,
+    /// It could not go on: look again after a while.
+    Rest,
+}
+
+impl Engine {
+    pub(super) async fn run(self: Arc<Self>, stop: CancellationToken) {
+        let mut bell = self.desk.listen();
+        let mut hands: JoinSet<(ReplayId, Ended)> = JoinSet::new();
+        let mut held: HashSet<ReplayId> = HashSet::new();
+        let mut resting: HashMap<ReplayId, Instant> = HashMap::new();
+        loop {
+            resting.retain(|_, until| *until > Instant::now());
+            match self.replays.active().await {
+                Ok(active) => {
+                    for replay in active {
+                        if !held.contains(&replay.id) && !resting.contains_key(&replay.id) {
+                            held.insert(replay.id);
+                            let engine = Arc::clone(&self);
+                            let stop = stop.clone();
+                            hands.spawn(async move { (replay.id, engine.take_in_hand(replay, stop).await) });
+                        }
+                    }
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "replays cannot be looked at; they go on when the store answers")
+                }
+            }
+            if let Err(error) = self.families().await {
+                tracing::warn!(%error, "a replay of several parts could not be moved on; it is tried again");
+            }
+            tokio::select! {
+                () = stop.cancelled() => break,
+                () = tokio::time::sleep(EVERY) => {}
+                _ = bell.changed() => {}
+                Some(ended) = hands.join_next() => {
+                    let Ok((id, ended)) = ended else { continue };
+                    held.remove(&id);
+                    if ended == Ended::Rest {
+                        resting.insert(id, Instant::now() + REST);
+                    }
+                }
+            }
+        }
+        // Each run ends by itself at its next safe place.
+        while hands.join_next().await.is_some() {}
+    }
+
+    async fn take_in_hand(self: Arc<Self>, replay: Replay, stop: CancellationToken) -> Ended {
+        let id = replay.id;
+        let Some(target) = replay.source.as_ref().and_then(|source| self.targets.get(source)) else {
+            let source = replay.source.as_deref().unwrap_or("several sources");
+            let waits = Some(format!(
+                "this server has no broker for {source}: add it to its config, or run the server that has it"
+            ));
+            self.desk.stands(id, Standing { waits, rate: Some(0.0) });
+            return Ended::Rest;
+        };
+        let holder = format!("{}/{}", self.holder, RUNS.fetch_add(1, Ordering::Relaxed));
+        let lease = match self.leases.lease(&lease_name(id), &holder, TTL, self.clock.now()).await {
+            Ok(Some(lease)) => lease,
+            // Another server has it, or had it until a moment ago.
+            Ok(None) => return Ended::Done,
+            Err(error) => {
+                tracing::warn!(replay = %id, %error, "a replay cannot be taken in hand; it is tried again");
+                return Ended::Rest;
+            }
+        };
+        let hand = Arc::new(Hand::new(Arc::clone(&self), id, Arc::clone(target), holder, lease));
+        let ended = match Runner::enter(Arc::clone(&hand)).await {
+            Ok(runner) => runner.run(stop).await,
+            Err(error) => Err(error),
+        };
+        self.desk.leaves(id);
+        // Whoever lost the lease changes nothing by giving it back.
+        if let Err(error) = self.leases.release(&lease_name(id), &hand.holder).await {
+            tracing::debug!(replay = %id, %error, "the lease of a replay runs out by itself");
+        }
+        match ended {
+            Ok(()) => Ended::Done,
+            Err(StoreError::LeaseLost(_)) => {
+                tracing::info!(replay = %id, "another server took the replay over");
+                Ended::Done
+            }
+            Err(error) => {
+                tracing::warn!(replay = %id, %error, "a replay could not go on; it is taken up again");
+                if error.is_transient() { Ended::Done } else { Ended::Rest }
+            }
+        }
+    }
+
+    /// Moves every plan of several parts on by one step, where it is due.
+    async fn families(&self) -> Result<(), StoreError> {
+        for state in [ReplayState::Canary, ReplayState::Running, ReplayState::Paused, ReplayState::Stopped] {
+            let page = self.replays.replays(Some(state), &Page::first(FAMILIES)).await?;
+            for parent in page.replays {
+                if !self.is_leaf(parent.id) {
+                    self.move_on(&parent).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn move_on(&self, parent: &Replay) -> Result<(), StoreError> {
+        let children = self.replays.children(parent.id).await?;
+        if children.is_empty() {
+            self.remember_leaf(parent.id);
+            return Ok(());
+        }
+        let (id, turn) = match family::next(parent, &children) {
+            None => return Ok(()),
+            Some(FamilyStep::Begin(at)) => {
+                let child = &children[at];
+                let turn = Turn {
+                    from: child.state,
+                    to: family::first_state(child),
+                    stop_reason: None,
+                    stop_letters: Vec::new(),
+                };
+                (child.id, turn)
+            }
+            Some(FamilyStep::Parent(turning)) => {
+                let turn = Turn {
+                    from: parent.state,
+                    to: turning.to,
+                    stop_reason: turning.reason,
+                    stop_letters: turning.letters,
+                };
+                (parent.id, turn)
+            }
+        };
+        let deed = Deed { author: "dlo".to_owned(), reason: turn.stop_reason.clone(), reference: None };
+        match self.replays.turn(id, turn, &deed, self.clock.now()).await {
+            // Somebody else was faster; the next look sees it.
+            Ok(_) | Err(StoreError::Conflict { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        self.desk.ring();
+        Ok(())
+    }
+
+    fn is_leaf(&self, id: ReplayId) -> bool {
+        self.leaves.lock().unwrap_or_else(PoisonError::into_inner).contains(&id)
+    }
+
+    fn remember_leaf(&self, id: ReplayId) {
+        let mut leaves = self.leaves.lock().unwrap_or_else(PoisonError::into_inner);
+        if leaves.len() >= LEAVES {
+            leaves.clear();
+        }
+        leaves.insert(id);
+    }
+}

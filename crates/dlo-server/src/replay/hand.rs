@@ -1,0 +1,107 @@
+//! What every call of one run needs: whose replay, under which lease, to which broker.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use dlo_core::broker::{Broker, LostConfirm, Publisher};
+use dlo_core::id::ReplayId;
+use dlo_core::replay::Target;
+use dlo_core::time::Timestamp;
+use dlo_store::replays::{Replays, Run};
+use dlo_store::{Deed, Lease};
+use tokio::time::Instant;
+
+use super::ReplayTarget;
+use super::engine::Engine;
+
+/// How long a lease holds; it is kept at a third of it.
+pub(super) const TTL: Duration = Duration::from_secs(10);
+/// Nothing is begun so shortly before a lease runs out.
+pub(super) const MARGIN: Duration = Duration::from_secs(2);
+
+#[derive(Debug)]
+pub(super) struct Hand {
+    pub(super) engine: Arc<Engine>,
+    pub(super) id: ReplayId,
+    pub(super) target: Arc<ReplayTarget>,
+    /// This run, among all runs of all servers: another one each time a replay is taken in hand.
+    pub(super) holder: String,
+    lease: Mutex<Lease>,
+    /// Time that never jumps, for the pace.
+    began: (Timestamp, Instant),
+}
+
+impl Hand {
+    pub(super) fn new(
+        engine: Arc<Engine>,
+        id: ReplayId,
+        target: Arc<ReplayTarget>,
+        holder: String,
+        lease: Lease,
+    ) -> Self {
+        let began = (engine.clock.now(), Instant::now());
+        Self { engine, id, target, holder, lease: Mutex::new(lease), began }
+    }
+
+    pub(super) fn replays(&self) -> &dyn Replays {
+        &*self.engine.replays
+    }
+
+    pub(super) fn broker(&self) -> &dyn Broker {
+        &*self.target.broker
+    }
+
+    pub(super) fn lost_confirm(&self) -> LostConfirm {
+        self.broker().capabilities().lost_confirm
+    }
+
+    pub(super) fn lease(&self) -> Lease {
+        self.lease.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn keep(&self, lease: Lease) {
+        *self.lease.lock().unwrap_or_else(PoisonError::into_inner) = lease;
+    }
+
+    /// Whether the lease holds long enough to begin something under it.
+    pub(super) fn holds(&self) -> bool {
+        self.now().plus(MARGIN) < self.lease.lock().unwrap_or_else(PoisonError::into_inner).until
+    }
+
+    pub(super) fn run<'a>(&self, lease: &'a Lease) -> Run<'a> {
+        Run { id: self.id, lease }
+    }
+
+    /// By the office's clock: what is stored.
+    pub(super) fn now(&self) -> Timestamp {
+        self.engine.clock.now()
+    }
+
+    /// By a clock that never jumps: what is paced.
+    pub(super) fn steady(&self) -> Timestamp {
+        self.began.0.plus(self.began.1.elapsed())
+    }
+
+    /// When a steady time will be.
+    pub(super) fn instant(&self, steady: Timestamp) -> Instant {
+        self.began.1 + steady.since(self.began.0)
+    }
+
+    /// The office itself is the author of what it does by rule.
+    pub(super) fn deed(&self, reason: Option<String>) -> Deed {
+        Deed { author: "dlo".to_owned(), reason, reference: None }
+    }
+
+    /// The queue whose consumer is watched.
+    pub(super) fn queue<'a>(&'a self, target: &'a Target) -> &'a str {
+        match target {
+            Target::Queue(queue) => queue,
+            Target::Original | Target::FailedGroup => &self.target.queue,
+        }
+    }
+
+    /// A publisher of this run's own; whoever had one before publishes nothing any more, where that can be had.
+    pub(super) async fn fence(&self) -> Result<Arc<dyn Publisher>, dlo_core::broker::BrokerError> {
+        self.broker().fenced_publisher(&dlo_store::replays::lease_name(self.id)).await
+    }
+}

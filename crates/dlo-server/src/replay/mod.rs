@@ -1,0 +1,99 @@
+//! Replay: the frozen letters of a plan go back to where they came from, each send recorded before and after it.
+//!
+//! ```text
+//!  desk ──rings──▶ engine ──one for each replay in hand──▶ runner ─┬▶ calls   claim, intend, record, renew … on the store
+//!                     └▶ families: children one by one             ├▶ send    letters become messages
+//!                                                                  ├▶ doubts  what a lost confirmation left open
+//!                                                                  └▶ outcome passed, came back, window over
+//! ```
+//!
+//! What to do is decided in `dlo-core`; here it is done. A lease says who does it, and every write names that lease.
+
+mod begin;
+mod calls;
+mod desk;
+mod doubts;
+mod engine;
+mod flaw;
+mod hand;
+mod note;
+mod outcome;
+mod runner;
+mod send;
+mod took;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use dlo_core::broker::Broker;
+use dlo_core::time::Timestamp;
+use dlo_store::replays::Replays;
+use dlo_store::{DynStore, Lease, StoreError};
+use tokio_util::sync::CancellationToken;
+
+pub use desk::{ReplayDesk, Standing};
+
+use crate::office::Office;
+
+/// Where the letters of one source can be sent.
+#[derive(Debug, Clone)]
+pub struct ReplayTarget {
+    pub source: String,
+    pub broker: Arc<dyn Broker>,
+    /// The queue that its consumer reads.
+    pub queue: String,
+    /// Whose progress tells that a message was consumed; `None` where the broker has no groups.
+    pub group: Option<String>,
+}
+
+/// The part of a store that gives leases.
+#[async_trait]
+pub(crate) trait Leases: Send + Sync + std::fmt::Debug {
+    async fn lease(
+        &self,
+        name: &str,
+        holder: &str,
+        ttl: Duration,
+        now: Timestamp,
+    ) -> Result<Option<Lease>, StoreError>;
+
+    async fn release(&self, name: &str, holder: &str) -> Result<(), StoreError>;
+}
+
+#[async_trait]
+impl Leases for DynStore {
+    async fn lease(
+        &self,
+        name: &str,
+        holder: &str,
+        ttl: Duration,
+        now: Timestamp,
+    ) -> Result<Option<Lease>, StoreError> {
+        self.as_ref().lease(name, holder, ttl, now).await
+    }
+
+    async fn release(&self, name: &str, holder: &str) -> Result<(), StoreError> {
+        self.as_ref().release(name, holder).await
+    }
+}
+
+/// Runs every replay that is due, until `stop`.
+pub(crate) async fn run(
+    office: Arc<Office>,
+    replays: Arc<dyn Replays>,
+    targets: Vec<ReplayTarget>,
+    stop: CancellationToken,
+) {
+    let engine = engine::Engine {
+        replays,
+        leases: Arc::new(Arc::clone(&office.store)),
+        clock: Arc::clone(&office.clock),
+        holder: office.holder.clone(),
+        desk: Arc::clone(&office.replays),
+        targets: targets.into_iter().map(|target| (target.source.clone(), Arc::new(target))).collect(),
+        leaves: std::sync::Mutex::default(),
+        flaw: flaw::Planted::default(),
+    };
+    Arc::new(engine).run(stop).await;
+}

@@ -1,0 +1,178 @@
+//! What became of what was sent: it came back, the consumer passed it, or its window is over and nothing is known.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use dlo_core::replay::guard::CameBack;
+use dlo_core::replay::run::{ripe, window};
+use dlo_core::replay::{Item, ReplayState, Settings};
+use dlo_core::time::Timestamp;
+use dlo_store::StoreError;
+use dlo_store::replays::{Conclusion, Return};
+
+use super::calls::Did;
+use super::flaw::Flaw;
+use super::hand::Hand;
+
+/// Items of one question to the store.
+const PAGE: usize = 500;
+/// Pages of one look; the rest has its turn a moment later.
+const PAGES: usize = 8;
+/// Returns may be stored a little after their time; they are looked for again this far back.
+const LATE: Duration = Duration::from_secs(10);
+
+/// What is asked.
+#[derive(Debug)]
+pub(super) struct Question {
+    pub(super) state: ReplayState,
+    pub(super) settings: Settings,
+    /// What letters of this kind take to die.
+    pub(super) usual: Option<Duration>,
+    /// Returns up to here were judged.
+    pub(super) judged: Option<Timestamp>,
+    /// When it was last asked.
+    pub(super) last: Option<Timestamp>,
+    /// Everything that was sent went to one queue, so that offsets can be compared.
+    pub(super) one_queue: bool,
+    /// Whether anything sent has no outcome yet.
+    pub(super) open: bool,
+    /// Whether the traffic of the consumer matters.
+    pub(super) traffic: bool,
+}
+
+/// What was seen.
+#[derive(Debug, Default)]
+pub(super) struct Looked {
+    pub(super) at: Timestamp,
+    pub(super) returns: Vec<(u64, CameBack)>,
+    pub(super) concluded: u64,
+    pub(super) canary_ripe: Option<Timestamp>,
+    pub(super) backlog: Option<u64>,
+    /// Records that the queue ever had, where it says so.
+    pub(super) published: Option<i64>,
+}
+
+/// How the consumer's progress is known.
+#[derive(Debug)]
+enum Progress {
+    /// Next offset by partition.
+    Positions(BTreeMap<i32, i64>),
+    /// The queue was seen empty at this time: what was sent before is with a consumer, or done.
+    EmptyAt(Timestamp),
+    Unknown,
+}
+
+impl Progress {
+    fn passed(&self, item: &Item) -> bool {
+        match self {
+            Self::Positions(next) => item.offset.is_some_and(|offset| {
+                next.get(&item.partition.unwrap_or(0)).is_some_and(|next| offset < *next)
+            }),
+            Self::EmptyAt(at) => item.sent_at.is_some_and(|sent| sent < *at),
+            Self::Unknown => false,
+        }
+    }
+}
+
+impl Hand {
+    pub(super) async fn look(self: Arc<Self>, question: Question) -> Did {
+        Did::Looked(Box::new(self.look_at(&question).await))
+    }
+
+    async fn look_at(&self, question: &Question) -> Result<Looked, StoreError> {
+        let mut looked = Looked { at: self.now(), ..Looked::default() };
+        looked.returns = self.returned(question).await?;
+        let queue = self.queue(&question.settings.target);
+        let (progress, backlog) = self.progress(queue, question).await;
+        looked.backlog = backlog;
+        if question.open {
+            let window = window(&question.settings, question.usual);
+            looked.concluded = self.conclude(window, &progress).await?;
+            if question.state == ReplayState::Canary {
+                looked.canary_ripe = self.canary_ripe(window, question.usual, &progress).await?;
+            }
+        }
+        if question.traffic
+            && let Ok(ends) = self.broker().ends(queue).await
+        {
+            looked.published = Some(ends.iter().map(|end| end.next).sum());
+        }
+        Ok(looked)
+    }
+
+    async fn returned(&self, question: &Question) -> Result<Vec<(u64, CameBack)>, StoreError> {
+        let judged = question.judged.unwrap_or(Timestamp::EPOCH);
+        let mut since = question.last.map_or(judged, |last| judged.max(last.minus(LATE)));
+        let mut all = Vec::new();
+        for _ in 0..PAGES {
+            let page = self.replays().returns(self.id, since, PAGE).await?;
+            let full = page.len() == PAGE;
+            since = page.last().map_or(since, |last| last.at);
+            all.extend(page.into_iter().map(came_back));
+            if !full {
+                break;
+            }
+        }
+        Ok(all)
+    }
+
+    /// How far the consumer is, and how much is before it.
+    async fn progress(&self, queue: &str, question: &Question) -> (Progress, Option<u64>) {
+        let group = self.target.group.as_deref();
+        let before = self.now();
+        let state = self.broker().inspector().inspect(queue, group).await.ok();
+        let backlog = state.as_ref().and_then(|state| state.depth);
+        if let Some(group) = group.filter(|_| question.one_queue && question.open)
+            && let Ok(passed) = self.broker().passed(queue, group).await
+        {
+            let next = passed.into_iter().map(|one| (one.partition, one.next)).collect();
+            return (Progress::Positions(next), backlog);
+        }
+        let empty = state.is_some_and(|state| state.depth == Some(0) && state.in_flight.unwrap_or(0) == 0);
+        let progress =
+            if empty && question.one_queue { Progress::EmptyAt(before) } else { Progress::Unknown };
+        (progress, backlog)
+    }
+
+    /// Ends what has had its window.
+    async fn conclude(&self, window: Duration, progress: &Progress) -> Result<u64, StoreError> {
+        let window = if self.engine.flaw.has(Flaw::ConcludeEarly) { window / 4 } else { window };
+        let mut concluded = 0;
+        for _ in 0..PAGES {
+            let now = self.now();
+            let items = self.replays().waiting(self.id, now.minus(window), PAGE).await?;
+            if items.is_empty() {
+                break;
+            }
+            let (passed, unknown): (Vec<&Item>, Vec<&Item>) =
+                items.iter().partition(|item| progress.passed(item));
+            for (items, how) in [(passed, Conclusion::Presumed), (unknown, Conclusion::Unknown)] {
+                let numbers: Vec<u64> = items.iter().map(|item| item.number).collect();
+                if !numbers.is_empty() {
+                    let lease = self.lease();
+                    concluded += self.replays().conclude(&self.run(&lease), &numbers, how, now).await?;
+                }
+            }
+        }
+        Ok(concluded)
+    }
+
+    /// When the last of those that are out has had its time.
+    async fn canary_ripe(
+        &self,
+        window: Duration,
+        usual: Option<Duration>,
+        progress: &Progress,
+    ) -> Result<Option<Timestamp>, StoreError> {
+        let items = self.replays().waiting(self.id, self.now(), PAGE).await?;
+        let ripe =
+            |item: &Item| ripe(item.sent_at.unwrap_or(self.now()), progress.passed(item), window, usual);
+        Ok(items.iter().map(ripe).max())
+    }
+}
+
+fn came_back(back: Return) -> (u64, CameBack) {
+    let Return { number, letter, sent_at, at, error_class, former_class } = back;
+    (number, CameBack { letter, sent_at, at, class: error_class, former: former_class })
+}

@@ -1,0 +1,292 @@
+//! One replay in hand: asks the core what to do, begins the calls that do it, and hears what they came to.
+//!
+//! A single task owns everything; calls run beside it and report back. So there is one place that knows what is in hand,
+//! and a crash between any two of its lines is a crash between two calls.
+
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use dlo_core::broker::{LostConfirm, Publisher};
+use dlo_core::message::Payload;
+use dlo_core::replay::guard::{CameBack, LATELY, Ruling, Sight};
+use dlo_core::replay::pace::Pacer;
+use dlo_core::replay::run::{Doubts, Orders, Tally, View};
+use dlo_core::replay::{DoubtPolicy, Replay, ReplayState};
+use dlo_core::time::Timestamp;
+use dlo_store::StoreError;
+use futures::StreamExt;
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::calls::{Did, End, Kind};
+use super::desk::Standing;
+use super::flaw::Flaw;
+use super::hand::{Hand, TTL};
+use super::note::{Note, Place, outcomes};
+use super::send::Ready;
+
+/// How often the stored replay and the outcomes are looked at without being rung.
+pub(super) const EVERY: Duration = Duration::from_secs(1);
+
+#[derive(Debug)]
+pub(super) struct Runner {
+    pub(super) hand: Arc<Hand>,
+    pub(super) replay: Replay,
+    pub(super) note: Note,
+    pub(super) usual: Option<Duration>,
+    pub(super) tally: Tally,
+    pub(super) publisher: Option<Arc<dyn Publisher>>,
+    /// Intended, in order, and not with the broker yet.
+    pub(super) ready: VecDeque<Ready>,
+    /// Keys of what is with the broker: a later message of the same key waits, so that their order is kept.
+    pub(super) keys: HashMap<Payload, u32>,
+    /// Ends that are not recorded yet.
+    pub(super) ends: Vec<End>,
+    /// In hand by generation of intents, two at a time; see [`Runner::advance_mark`].
+    pub(super) generation: u64,
+    pub(super) by_generation: [u64; 2],
+    pub(super) next_mark: Option<BTreeMap<String, Vec<Place>>>,
+    pub(super) under_way: FuturesUnordered<BoxFuture<'static, Did>>,
+    pub(super) busy: [bool; Kind::COUNT],
+    pub(super) publishing: usize,
+    /// Writes of ours that were begun or done: a count that was read in between is not exact.
+    pub(super) writes: u64,
+    /// After how many writes the tally was read from the store.
+    pub(super) exact: Option<u64>,
+    pub(super) pacer: Pacer,
+    /// Since when it runs at its pace, by the steady clock.
+    pub(super) since: Timestamp,
+    pub(super) returns: Vec<CameBack>,
+    pub(super) returned: HashSet<u64>,
+    pub(super) sent_lately: VecDeque<(Timestamp, u64)>,
+    pub(super) backlog: Option<u64>,
+    pub(super) normal: Traffic,
+    pub(super) canary_ripe: Option<Timestamp>,
+    pub(super) held: u64,
+    pub(super) dry: bool,
+    /// Everything that is ready waits for a message of its key that is with the broker.
+    pub(super) blocked: bool,
+    /// The broker does not answer: what it said, and when it is asked again.
+    pub(super) gone: Option<(String, Instant)>,
+    /// The last pause; the next one is longer, until something is confirmed.
+    pub(super) pause: Option<Duration>,
+    /// The store does not answer: nothing is begun before.
+    pub(super) store_back: Option<Instant>,
+    /// A guard has spoken, and the note does not say so yet.
+    pub(super) to_judge: bool,
+    /// It ends here, and what is in hand is put away first.
+    pub(super) leaving: bool,
+    /// Somebody rang: nothing goes out before the replay was read anew.
+    pub(super) rung: bool,
+    pub(super) refreshed: Option<Instant>,
+    pub(super) looked: Option<(Timestamp, Instant)>,
+    pub(super) renewed: Instant,
+    pub(super) marked: Instant,
+}
+
+/// What the consumer gets without us.
+#[derive(Debug, Default)]
+pub(super) struct Traffic {
+    pub(super) last: Option<(i64, u64, Instant)>,
+    pub(super) rate: Option<f64>,
+}
+
+impl Runner {
+    /// Takes stock: what a predecessor had intended is in doubt, and everything else is as it is stored.
+    pub(super) async fn enter(hand: Arc<Hand>) -> Result<Self, StoreError> {
+        let lease = hand.lease();
+        if !hand.engine.flaw.has(Flaw::ForgetDoubts) {
+            let doubtful = hand.replays().doubt(&hand.run(&lease), hand.now()).await?;
+            if doubtful > 0 {
+                tracing::warn!(replay = %hand.id, doubtful, "a former holder left sends without a record; they are looked for");
+            }
+        }
+        let note = Note::read(hand.replays().marked(hand.id).await?.as_deref());
+        let usual = hand.replays().usual_death(hand.id).await?;
+        let replay = hand.replays().replay(hand.id).await?;
+        let (steady, now) = (hand.steady(), Instant::now());
+        Ok(Self {
+            tally: Tally::stored(&replay.counts),
+            pacer: Pacer::new(Some(1.0), steady),
+            since: steady,
+            renewed: now,
+            marked: now,
+            hand,
+            replay,
+            note,
+            usual,
+            publisher: None,
+            ready: VecDeque::new(),
+            keys: HashMap::new(),
+            ends: Vec::new(),
+            generation: 0,
+            by_generation: [0; 2],
+            next_mark: None,
+            under_way: FuturesUnordered::new(),
+            busy: [false; Kind::COUNT],
+            publishing: 0,
+            writes: 0,
+            exact: None,
+            blocked: false,
+            returns: Vec::new(),
+            returned: HashSet::new(),
+            sent_lately: VecDeque::new(),
+            backlog: None,
+            normal: Traffic::default(),
+            canary_ripe: None,
+            held: 0,
+            dry: false,
+            gone: None,
+            pause: None,
+            store_back: None,
+            to_judge: false,
+            leaving: false,
+            rung: false,
+            refreshed: None,
+            looked: None,
+        })
+    }
+
+    pub(super) async fn run(mut self, stop: CancellationToken) -> Result<(), StoreError> {
+        let mut bell = self.hand.engine.desk.listen();
+        loop {
+            if self.hand.now() >= self.hand.lease().until {
+                return Err(StoreError::LeaseLost(self.hand.lease().name));
+            }
+            let orders = self.orders();
+            if orders.let_go && self.is_put_away() {
+                return Ok(());
+            }
+            self.begin(&orders);
+            let wake = self.wake(&orders);
+            tokio::select! {
+                biased;
+                () = stop.cancelled(), if !self.leaving => self.leaving = true,
+                rings = bell.changed(), if !self.rung => self.hear(rings),
+                Some(did) = self.under_way.next() => self.took(did)?,
+                () = tokio::time::sleep_until(wake) => {}
+            }
+        }
+    }
+
+    fn hear(&mut self, rings: Result<(), watch::error::RecvError>) {
+        self.rung = rings.is_ok();
+        self.refreshed = None;
+    }
+
+    /// Nothing is in hand, nothing waits to be written.
+    fn is_put_away(&self) -> bool {
+        self.tally.in_hand == 0
+            && self.ends.is_empty()
+            && !self.to_judge
+            && self.publishing == 0
+            && !self.is_busy(Kind::Intend)
+            && !self.is_busy(Kind::Clear)
+            && !self.is_busy(Kind::Mark)
+    }
+
+    fn orders(&mut self) -> Orders {
+        let ruling = self.ruling();
+        let rate_now = self.hand.steady();
+        let view = View {
+            now: rate_now,
+            state: self.replay.state,
+            settings: &self.replay.settings,
+            tally: self.tally,
+            sent_before: self.note.judged.sent,
+            ruling: &ruling,
+            doubts: self.doubts(),
+            canary_ripe: self.canary_ripe.filter(|ripe| *ripe <= self.hand.now()).map(|_| rate_now),
+            since: self.since,
+            normal: self.normal.rate,
+            dry: self.dry,
+        };
+        let mut orders = view.orders();
+        if self.leaving {
+            orders = Orders { recall: true, let_go: true, ..Orders::default() };
+        }
+        let waits = match ruling {
+            Ruling::Wait(why) | Ruling::Slow(_, why) => Some(why),
+            Ruling::Go | Ruling::Pause(..) | Ruling::Stop(..) => None,
+        };
+        self.hand.engine.desk.stands(self.hand.id, Standing { waits, rate: orders.rate });
+        orders
+    }
+
+    fn ruling(&mut self) -> Ruling {
+        if !self.replay.state.is_active() || self.hand.engine.flaw.has(Flaw::IgnoreGuards) {
+            return Ruling::Go;
+        }
+        let now = self.hand.now();
+        let steady = self.hand.steady();
+        while self.sent_lately.front().is_some_and(|(at, _)| steady.since(*at) > LATELY) {
+            self.sent_lately.pop_front();
+        }
+        let halted = self.hand.engine.desk.halted(&self.hand.target.source, now);
+        let (good, failed) = outcomes(&self.replay.counts);
+        let judged = &self.note.judged;
+        let sight = Sight {
+            canary: (self.replay.state == ReplayState::Canary)
+                .then(|| self.tally.sent.saturating_sub(judged.sent)),
+            returns: &self.returns,
+            sent_lately: self.sent_lately.iter().map(|(_, count)| count).sum(),
+            returned_lately: self.returns.iter().filter(|back| now.since(back.at) <= LATELY).count() as u64,
+            good: good.saturating_sub(judged.good),
+            failed: failed.saturating_sub(judged.failed),
+            backlog: self.backlog,
+            halted: halted.as_deref(),
+            gone: self.gone.as_ref().map(|(why, ..)| why.as_str()),
+            more: self.tally.has_more(),
+        };
+        self.replay.settings.guards.judge(&sight)
+    }
+
+    /// Doubts that something can be done about.
+    fn doubts(&self) -> Doubts {
+        if self.tally.in_doubt <= self.held {
+            return Doubts::None;
+        }
+        match self.hand.lost_confirm() {
+            LostConfirm::ReadBack => Doubts::ReadBack,
+            LostConfirm::SendAgain | LostConfirm::SendAgainInWindow => Doubts::SendAgain,
+            LostConfirm::Unknown => match self.replay.settings.doubts {
+                DoubtPolicy::SendAgain => Doubts::SendAgain,
+                DoubtPolicy::Hold if self.hand.engine.flaw.has(Flaw::IgnorePolicy) => Doubts::SendAgain,
+                DoubtPolicy::Hold => Doubts::None,
+            },
+        }
+    }
+
+    pub(super) fn is_busy(&self, kind: Kind) -> bool {
+        self.busy[kind as usize]
+    }
+
+    /// When time alone will change something.
+    fn wake(&self, orders: &Orders) -> Instant {
+        let now = Instant::now();
+        let every = now + EVERY;
+        // What is under way wakes it by itself.
+        let mut wake = if self.is_busy(Kind::Renew) { every } else { self.renewed + TTL / 3 };
+        if !self.is_busy(Kind::Refresh) {
+            wake = wake.min(self.refreshed.map_or(now, |at| at + EVERY));
+        }
+        if !self.is_busy(Kind::Look) {
+            wake = wake.min(self.looked.map_or(now, |(_, at)| at + EVERY));
+        }
+        if let Some((_, until)) = self.gone.as_ref().filter(|_| !self.is_busy(Kind::Fence)) {
+            wake = wake.min(*until);
+        }
+        if orders.publish && self.can_publish() && !self.blocked {
+            wake = wake.min(self.pacer.next().map_or(every, |next| self.hand.instant(next)));
+        }
+        if let Some(until) = self.store_back {
+            wake = wake.max(until);
+        }
+        // Time alone wakes it no more than a thousand times a second.
+        wake.max(now + Duration::from_millis(1))
+    }
+}

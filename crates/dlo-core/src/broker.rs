@@ -61,7 +61,8 @@ pub struct Capabilities {
 /// message, the same over every retry of one send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LostConfirm {
-    /// Sending it again through [`Broker::fenced_publisher`] with the same id is one message, however late.
+    /// Sending it again to the same queue through [`Broker::fenced_publisher`] with the same id is one message, for
+    /// [`SENDS_REMEMBERED`] at least.
     SendAgain,
     /// The same, but only inside [`Capabilities::dedupe_window`].
     SendAgainInWindow,
@@ -71,6 +72,10 @@ pub enum LostConfirm {
     /// Nothing: a person decides, or it may be there twice.
     Unknown,
 }
+
+/// How long a broker with [`LostConfirm::SendAgain`] remembers the id of a send. A doubt that is older than this is
+/// [`LostConfirm::Unknown`].
+pub const SENDS_REMEMBERED: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// In which order messages come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -300,6 +305,10 @@ pub trait Broker: Send + Sync + std::fmt::Debug {
     /// declared, whoever had a publisher of this name before cannot publish through it any more when this returns, and
     /// what it had under way is either in the queue by then or never will be. Where [`LostConfirm::SendAgain`] is
     /// declared, a message with a send id that was published already is confirmed and not added again.
+    ///
+    /// Where [`LostConfirm::ReadBack`] is declared each call of `publish` is all or nothing, but for what is refused for
+    /// its own sake, and after an [`PublishError::Unconfirmed`] the publisher is over: making another one of its name
+    /// decides what was under way, and reading back tells how.
     async fn fenced_publisher(&self, name: &str) -> Result<Arc<dyn Publisher>, BrokerError> {
         let _ = name;
         Ok(self.publisher())
@@ -362,4 +371,11 @@ pub enum PublishError {
     /// It is certainly not there, and trying again won't help.
     #[error("the broker refused the message: {0}")]
     Refused(String),
+    /// It is certainly not there, and the same call may succeed later.
+    #[error("the message was not sent: {0}")]
+    NotSent(String),
+    /// This publisher is over: another one of its name may have taken over. Whoever holds it must stop; whether the
+    /// message is there is found out as for one that was not confirmed.
+    #[error("the publisher was fenced: {0}")]
+    Fenced(String),
 }

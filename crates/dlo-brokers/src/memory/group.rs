@@ -233,6 +233,11 @@ impl Share {
         self.held = None;
     }
 
+    /// Everything before it was settled.
+    pub(super) fn passed(&self) -> u64 {
+        self.open.first_key_value().map_or(self.next, |(first, _)| *first)
+    }
+
     pub(super) fn in_flight(&self) -> usize {
         self.held.map_or(0, |(_, count)| count)
     }

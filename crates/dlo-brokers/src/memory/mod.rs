@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use dlo_core::broker::{
-    Broker, BrokerError, Capabilities, DelayLimits, HeaderRules, Inspect, LostConfirm, Order, Position,
-    Publisher, Reader, Seen, Source, Topology,
+    Broker, BrokerError, Capabilities, DelayLimits, HeaderRules, Inspect, LostConfirm, Order, Passed,
+    Position, Publisher, Reader, Seen, Source, Topology,
 };
 use dlo_core::limits;
 use dlo_core::origin::{BrokerKind, Origin};
@@ -29,6 +29,7 @@ mod log;
 mod publisher;
 mod queue;
 mod reader;
+mod sent;
 mod source;
 mod topology;
 
@@ -232,6 +233,39 @@ impl Broker for MemoryBroker {
         Arc::new(self.clone())
     }
 
+    async fn fenced_publisher(&self, _: &str) -> Result<Arc<dyn Publisher>, BrokerError> {
+        Ok(Arc::new(publisher::Once(self.clone())))
+    }
+
+    async fn ends(&self, queue: &str) -> Result<Vec<Position>, BrokerError> {
+        let mut queues = self.queues();
+        let queue = queues.queue(queue)?;
+        let position = |(partition, log): (i32, &log::Log)| Position {
+            incarnation: queue.incarnation.to_string(),
+            partition,
+            next: i64::try_from(log.end()).unwrap_or(i64::MAX),
+            mark: None,
+        };
+        Ok((0..).zip(&queue.logs).map(position).collect())
+    }
+
+    async fn passed(&self, queue: &str, group: &str) -> Result<Vec<Passed>, BrokerError> {
+        let mut queues = self.queues();
+        let queue = queues.queue(queue)?;
+        let group = queue.groups.get(group);
+        let next =
+            |partition: usize, log: &log::Log| match group.and_then(|group| group.shares.get(partition)) {
+                Some(share) => share.passed(),
+                // A group that is new begins with the oldest.
+                None => log.base(),
+            };
+        let passed = |(partition, (at, log)): (i32, (usize, &log::Log))| Passed {
+            partition,
+            next: i64::try_from(next(at, log)).unwrap_or(i64::MAX),
+        };
+        Ok((0..).zip(queue.logs.iter().enumerate()).map(passed).collect())
+    }
+
     fn inspector(&self) -> Arc<dyn Inspect> {
         Arc::new(self.clone())
     }
@@ -256,7 +290,7 @@ fn capabilities() -> Capabilities {
         offsets: true,
         cumulative_ack: false,
         dedupe_window: None,
-        lost_confirm: LostConfirm::Unknown,
+        lost_confirm: LostConfirm::SendAgain,
         headers: HeaderRules {
             binary_values: true,
             repeated_names: true,

@@ -1,7 +1,7 @@
 //! Publishing: a batch under one lock, in the order given.
 //!
 //! A confirmed message is in its partition. Where a queue is full and makes publishers wait, everything behind the
-//! message that waits, waits with it, so that equal keys keep their order.
+//! message that waits, waits with it, so that equal keys keep their order. [`Once`] adds a send that it knows no more.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::log::size_of;
-use super::{LONGEST_DELAY, MemoryBroker, Overflow, Queues};
+use super::{LONGEST_DELAY, MemoryBroker, Overflow, Queues, sent};
 
 #[async_trait]
 impl Publisher for MemoryBroker {
@@ -22,6 +22,27 @@ impl Publisher for MemoryBroker {
     }
 
     async fn publish(&self, messages: Vec<Outgoing>) -> Vec<Result<Confirmed, PublishError>> {
+        self.publish_all(messages, false).await
+    }
+}
+
+/// A publisher that adds each send once.
+#[derive(Debug)]
+pub(super) struct Once(pub(super) MemoryBroker);
+
+#[async_trait]
+impl Publisher for Once {
+    fn capabilities(&self) -> &Capabilities {
+        Broker::capabilities(&self.0)
+    }
+
+    async fn publish(&self, messages: Vec<Outgoing>) -> Vec<Result<Confirmed, PublishError>> {
+        self.0.publish_all(messages, true).await
+    }
+}
+
+impl MemoryBroker {
+    async fn publish_all(&self, messages: Vec<Outgoing>, once: bool) -> Vec<Result<Confirmed, PublishError>> {
         let mut results = Vec::with_capacity(messages.len());
         let mut left = VecDeque::from(messages);
         while let Some(next) = left.front() {
@@ -29,7 +50,7 @@ impl Publisher for MemoryBroker {
             let mut made = std::pin::pin!(room.notified());
             made.as_mut().enable();
             let before = results.len();
-            self.send_what_fits(&mut left, &mut results);
+            self.send_what_fits(&mut left, &mut results, once);
             // If nothing went, it is this queue that is full. If something did, look again with the right bell.
             if results.len() == before {
                 made.await;
@@ -37,9 +58,7 @@ impl Publisher for MemoryBroker {
         }
         results
     }
-}
 
-impl MemoryBroker {
     fn room_of(&self, queue: &str) -> Arc<Notify> {
         self.queues().by_name.get(queue).map(|queue| Arc::clone(&queue.room)).unwrap_or_default()
     }
@@ -49,13 +68,28 @@ impl MemoryBroker {
         &self,
         left: &mut VecDeque<Outgoing>,
         results: &mut Vec<Result<Confirmed, PublishError>>,
+        once: bool,
     ) {
         let (at, now) = (self.shared.clock.now(), Instant::now());
         let mut queues = self.queues();
         let mut touched: Vec<Arc<str>> = Vec::new();
-        while left.front().is_some_and(|next| !queues.must_wait(next)) {
+        while let Some(next) = left.front() {
+            let id = if once { sent::id_of(&next.message) } else { None };
+            let known = id.as_deref().and_then(|id| queues.by_name.get(&next.to.queue)?.sent.place(id));
+            if known.is_none() && queues.must_wait(next) {
+                break;
+            }
             let Some(next) = left.pop_front() else { break };
-            results.push(queues.send(next, self.shared.capabilities.max_message, at, now, &mut touched));
+            if let Some(place) = known {
+                results.push(Ok(place));
+                continue;
+            }
+            let name = next.to.queue.clone();
+            let result = queues.send(next, self.shared.capabilities.max_message, at, now, &mut touched);
+            if let (Some(id), Ok(place), Some(queue)) = (id, &result, queues.by_name.get_mut(&name)) {
+                queue.sent.remember(id, *place, now);
+            }
+            results.push(result);
         }
         for name in touched {
             if let Some(queue) = queues.by_name.get(&*name) {

@@ -15,6 +15,7 @@ use tokio::time::Instant;
 use super::QueueOptions;
 use super::group::{Group, HandedOut, MemberId};
 use super::log::{Log, Record, size_of};
+use super::sent::Sent;
 
 #[derive(Debug)]
 pub(super) struct Queue {
@@ -23,6 +24,8 @@ pub(super) struct Queue {
     pub(super) options: QueueOptions,
     pub(super) logs: Vec<Log>,
     pub(super) groups: BTreeMap<String, Group>,
+    /// What replays sent here.
+    pub(super) sent: Sent,
     /// Rung when something was published, for readers, which belong to no group.
     pub(super) news: Arc<Notify>,
     /// Rung when room was made.
@@ -43,6 +46,7 @@ impl Queue {
             options,
             logs,
             groups: BTreeMap::new(),
+            sent: Sent::default(),
             news: Arc::default(),
             room: Arc::default(),
             len: 0,

@@ -4,7 +4,7 @@
 //! group is everything that it has not settled, and nothing is said of what is in flight.
 
 use async_trait::async_trait;
-use dlo_core::broker::{BrokerError, Inspect, QueueState};
+use dlo_core::broker::{BrokerError, Inspect, Passed, QueueState};
 use dlo_core::time::Timestamp;
 
 use super::api::Api;
@@ -34,6 +34,18 @@ impl Inspect for NatsInspector {
         let oldest = if depth == 0 { None } else { self.time_of(&home, first).await? };
         Ok(QueueState { depth: Some(depth), oldest, partitions: Some(1), ..QueueState::default() })
     }
+}
+
+/// How far a group is: the server keeps it as the floor of its acknowledgements. The group may be
+/// one of ours or a durable consumer of that name; one that is not there begins with the oldest.
+pub(super) async fn passed(api: &Api, queue: &str, group: &str) -> Result<Vec<Passed>, BrokerError> {
+    let (stream, info) = api.stream_of(queue).await?;
+    let mut consumer = api.consumer(&stream, &names::consumer_name(group, queue)).await?;
+    if let (None, Some(name)) = (&consumer, names::foreign_name(group)) {
+        consumer = api.consumer(&stream, name).await?;
+    }
+    let next = consumer.map_or(info.state.first_seq, |consumer| consumer.ack_floor.stream_seq + 1);
+    Ok(vec![Passed { partition: 0, next: i64::try_from(next).unwrap_or(i64::MAX) }])
 }
 
 impl NatsInspector {

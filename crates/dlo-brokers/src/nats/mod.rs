@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use dlo_core::broker::{
-    Broker, BrokerError, Capabilities, DelayLimits, HeaderRules, Inspect, LostConfirm, OFFICE, Order,
+    Broker, BrokerError, Capabilities, DelayLimits, HeaderRules, Inspect, LostConfirm, OFFICE, Order, Passed,
     Position, Publisher, Reader, Seen, Source, Topology,
 };
 use dlo_core::origin::{BrokerKind, Origin};
@@ -101,6 +101,16 @@ impl Broker for NatsBroker {
     fn publisher(&self) -> Arc<dyn Publisher> {
         let capabilities = Arc::clone(&self.capabilities);
         Arc::new(publisher::NatsPublisher { api: self.api.clone(), capabilities })
+    }
+
+    async fn ends(&self, queue: &str) -> Result<Vec<Position>, BrokerError> {
+        let (_, info) = self.api.stream_of(queue).await?;
+        let next = i64::try_from(info.state.last_seq).unwrap_or(i64::MAX).saturating_add(1);
+        Ok(vec![Position { incarnation: info.created, partition: 0, next, mark: None }])
+    }
+
+    async fn passed(&self, queue: &str, group: &str) -> Result<Vec<Passed>, BrokerError> {
+        inspect::passed(&self.api, queue, group).await
     }
 
     fn inspector(&self) -> Arc<dyn Inspect> {

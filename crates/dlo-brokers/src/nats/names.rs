@@ -55,6 +55,11 @@ pub(super) fn consumer_name(group: &str, queue: &str) -> String {
     format!("{}--{}", safe(group), safe(queue))
 }
 
+/// The group as the name of a consumer that others made, where it can be one.
+pub(super) fn foreign_name(group: &str) -> Option<&str> {
+    (safe(group) == group).then_some(group)
+}
+
 fn safe(text: &str) -> String {
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     if !text.is_empty() && text.len() <= LONGEST / 2 && text.chars().all(fits) {

@@ -7,12 +7,13 @@
 //! Consumers of others, in the same group, are not disturbed by any of it.
 //!
 //! Rooms: [`entry`] (fields ↔ message), [`source`] and [`reading`] (consume), [`settler`], [`keeper`] (renew, leave,
-//! sweep), [`burial`] (dead-letter), [`publisher`], [`reader`] (look), [`inspect`], [`topology`].
+//! sweep), [`burial`] (dead-letter), [`publisher`], [`fenced`] (publish once), [`reader`] (look), [`inspect`], [`topology`].
 
 mod burial;
 mod config;
 mod connection;
 mod entry;
+mod fenced;
 mod id;
 mod inspect;
 mod keeper;
@@ -141,6 +142,15 @@ impl Broker for RedisBroker {
         Arc::new(self.clone())
     }
 
+    async fn fenced_publisher(&self, _: &str) -> Result<Arc<dyn Publisher>, BrokerError> {
+        Ok(Arc::new(fenced::Fenced(Arc::clone(&self.shared))))
+    }
+
+    async fn ends(&self, queue: &str) -> Result<Vec<Position>, BrokerError> {
+        let facts = inspect::look(&self.shared, queue, None).await?;
+        Ok(vec![reader::position(facts.last)])
+    }
+
     fn inspector(&self) -> Arc<dyn Inspect> {
         Arc::new(self.clone())
     }
@@ -167,7 +177,7 @@ fn capabilities(config: &RedisConfig) -> Capabilities {
         offsets: false,
         cumulative_ack: false,
         dedupe_window: None,
-        lost_confirm: LostConfirm::Unknown,
+        lost_confirm: LostConfirm::SendAgain,
         headers: HeaderRules {
             binary_values: true,
             repeated_names: true,

@@ -2,16 +2,18 @@
 //!
 //! A stream is never created by a publish. A message with a delay waits in `<stream>:due` and is moved into the stream,
 //! when its time has come, by any source of that stream; where nobody of ours consumes, it waits until somebody does.
+//! What must be added only once has a mark ([`super::fenced`]).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use dlo_core::broker::{BrokerError, Capabilities, Confirmed, Outgoing, PublishError, Publisher};
+use dlo_core::message::Message;
 use redis::{Cmd, Value};
 
 use super::connection::answered;
-use super::script::{LATER, is_unknown};
-use super::{LONGEST_DELAY, RedisBroker, Shared, entry, publishes_of};
+use super::script::{LATER, ONCE, Script, is_unknown};
+use super::{LONGEST_DELAY, RedisBroker, Shared, entry, fenced, publishes_of};
 
 /// Messages and bytes of one round trip. A single message may be larger.
 const AT_ONCE: usize = 1_000;
@@ -30,6 +32,8 @@ struct Parcel {
 #[derive(Debug)]
 struct Prepared {
     queue: String,
+    /// The key that says that it was sent, where it must not be sent twice.
+    mark: Option<String>,
     delay: Option<u64>,
     token: String,
     fields: Vec<entry::Field>,
@@ -42,30 +46,39 @@ impl Publisher for RedisBroker {
     }
 
     async fn publish(&self, messages: Vec<Outgoing>) -> Vec<Result<Confirmed, PublishError>> {
-        let mut results: Vec<Option<Result<Confirmed, PublishError>>> =
-            messages.iter().map(|_| None).collect();
-        let (mut some, mut bytes) = (Vec::new(), 0);
-        for (place, outgoing) in messages.into_iter().enumerate() {
-            match prepare(&self.shared, outgoing) {
-                Ok(outgoing) => {
-                    let size = entry::size(&outgoing.fields);
-                    if some.len() >= AT_ONCE || (bytes + size > AT_ONCE_BYTES && !some.is_empty()) {
-                        send(&self.shared, std::mem::take(&mut some), &mut results).await;
-                        bytes = 0;
-                    }
-                    bytes += size;
-                    some.push(Parcel { place, outgoing });
-                }
-                Err(refusal) => results[place] = Some(Err(refusal)),
-            }
-        }
-        send(&self.shared, some, &mut results).await;
-        let unanswered = || Err(PublishError::Unconfirmed("the server did not answer".to_owned()));
-        results.into_iter().map(|result| result.unwrap_or_else(unanswered)).collect()
+        publish(&self.shared, messages, |_, _| None).await
     }
 }
 
-fn prepare(shared: &Shared, outgoing: Outgoing) -> Result<Prepared, PublishError> {
+/// Sends all; what has a mark, by `mark_of` its stream and message, is added once.
+pub(super) async fn publish(
+    shared: &Shared,
+    messages: Vec<Outgoing>,
+    mark_of: fn(&str, &Message) -> Option<String>,
+) -> Vec<Result<Confirmed, PublishError>> {
+    let mut results: Vec<Option<Result<Confirmed, PublishError>>> = messages.iter().map(|_| None).collect();
+    let (mut some, mut bytes) = (Vec::new(), 0);
+    for (place, outgoing) in messages.into_iter().enumerate() {
+        let mark = mark_of(&outgoing.to.queue, &outgoing.message);
+        match prepare(shared, outgoing, mark) {
+            Ok(outgoing) => {
+                let size = entry::size(&outgoing.fields);
+                if some.len() >= AT_ONCE || (bytes + size > AT_ONCE_BYTES && !some.is_empty()) {
+                    send(shared, std::mem::take(&mut some), &mut results).await;
+                    bytes = 0;
+                }
+                bytes += size;
+                some.push(Parcel { place, outgoing });
+            }
+            Err(refusal) => results[place] = Some(Err(refusal)),
+        }
+    }
+    send(shared, some, &mut results).await;
+    let unanswered = || Err(PublishError::Unconfirmed("the server did not answer".to_owned()));
+    results.into_iter().map(|result| result.unwrap_or_else(unanswered)).collect()
+}
+
+fn prepare(shared: &Shared, outgoing: Outgoing, mark: Option<String>) -> Result<Prepared, PublishError> {
     let Outgoing { to, message, delay } = outgoing;
     let fields = entry::write(&message, shared.config.payload_field.as_deref());
     let (size, limit) = (entry::size(&fields), shared.capabilities.max_message);
@@ -80,14 +93,14 @@ fn prepare(shared: &Shared, outgoing: Outgoing) -> Result<Prepared, PublishError
         let days = LONGEST_DELAY.as_secs() / 86_400;
         return Err(PublishError::Refused(format!("a delay is at most {days} days")));
     }
-    if delay.is_some() && fields.len() > MOST_FIELDS {
+    if (delay.is_some() || mark.is_some()) && fields.len() > MOST_FIELDS {
         let count = fields.len();
         return Err(PublishError::Refused(format!(
-            "{count} headers cannot be put off, at most {MOST_FIELDS} can: publish it without a delay"
+            "{count} headers cannot be put off or replayed, at most {MOST_FIELDS} can"
         )));
     }
     let delay = delay.map(|delay| delay.as_millis() as u64);
-    Ok(Prepared { queue: to.queue, delay, token: token(), fields })
+    Ok(Prepared { queue: to.queue, mark, delay, token: token(), fields })
 }
 
 /// 32 characters that no other message has, in the order in which this process made them.
@@ -99,19 +112,27 @@ fn token() -> String {
 impl Prepared {
     fn command(&self, whole_script: bool) -> Cmd {
         let publishes = publishes_of(&self.queue);
-        let keys = [self.queue.as_str(), &publishes];
-        let mut command = match (self.delay, whole_script) {
-            (None, _) => {
+        let call = |script: &Script, keys: &[&str]| match whole_script {
+            false => script.by_hash(keys),
+            true => script.by_text(keys),
+        };
+        let mut command = match (&self.mark, self.delay) {
+            (Some(mark), delay) => {
+                let mut once = call(&ONCE, &[&self.queue, mark, &publishes]);
+                once.arg(fenced::KEPT).arg(delay.unwrap_or(0)).arg(&self.token);
+                once
+            }
+            (None, Some(delay)) => {
+                let mut later = call(&LATER, &[&self.queue, &publishes]);
+                later.arg(delay).arg(&self.token);
+                later
+            }
+            (None, None) => {
                 let mut add = redis::cmd("XADD");
                 add.arg(&self.queue).arg("NOMKSTREAM").arg("*");
                 add
             }
-            (Some(_), false) => LATER.by_hash(&keys),
-            (Some(_), true) => LATER.by_text(&keys),
         };
-        if let Some(delay) = self.delay {
-            command.arg(delay).arg(&self.token);
-        }
         for (name, value) in &self.fields {
             command.arg(&name[..]).arg(&value[..]);
         }

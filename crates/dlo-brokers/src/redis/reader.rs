@@ -54,15 +54,6 @@ impl RedisReader {
         Ok(Self { shared, link, stream: stream.to_owned(), at, backoff: Backoff::default() })
     }
 
-    fn position(&self) -> Position {
-        Position {
-            incarnation: LIFE.to_owned(),
-            partition: 0,
-            next: self.at.number().saturating_add(1),
-            mark: Some(self.at.to_string()),
-        }
-    }
-
     async fn try_read(&self, max: usize, block: Duration) -> Result<Vec<Entry>, BrokerError> {
         let mut command = redis::cmd("XREAD");
         command.arg("COUNT").arg(max.max(1));
@@ -82,6 +73,16 @@ impl RedisReader {
     }
 }
 
+/// Behind that entry.
+pub(super) fn position(last: EntryId) -> Position {
+    Position {
+        incarnation: LIFE.to_owned(),
+        partition: 0,
+        next: last.number().saturating_add(1),
+        mark: Some(last.to_string()),
+    }
+}
+
 #[async_trait]
 impl Reader for RedisReader {
     async fn read(&mut self, max: usize, wait: Duration) -> Result<Look, BrokerError> {
@@ -96,7 +97,7 @@ impl Reader for RedisReader {
                     }
                     if !entries.is_empty() || Instant::now() >= deadline {
                         let seen = entries.into_iter().map(|entry| seen(&self.shared, &self.stream, entry));
-                        return Ok(Look { seen: seen.collect(), position: self.position(), skipped: 0 });
+                        return Ok(Look { seen: seen.collect(), position: position(self.at), skipped: 0 });
                     }
                 }
                 Err(error) if error.is_transient() && Instant::now() < deadline => {

@@ -32,6 +32,7 @@ scripts! {
     BURY = "scripts/bury.lua";
     SPENT = "scripts/spent.lua";
     LATER = "scripts/later.lua";
+    ONCE = "scripts/once.lua";
     LOOK = "scripts/look.lua";
 }
 

@@ -115,7 +115,7 @@ const fn handover() -> HumanDuration {
 }
 
 /// What the promises of this adapter rest on, or what has a setting of its own.
-const OURS: [&str; 33] = [
+const OURS: [&str; 35] = [
     "acks",
     "allow.auto.create.topics",
     "auto.offset.reset",
@@ -149,6 +149,8 @@ const OURS: [&str; 33] = [
     "ssl.ca.location",
     "ssl.certificate.location",
     "ssl.key.location",
+    "transaction.timeout.ms",
+    "transactional.id",
 ];
 
 impl KafkaConfig {

@@ -132,6 +132,12 @@ pub(super) fn by_code(code: RDKafkaErrorCode, queue: &str, complaints: &Complain
         Code::GroupAuthorizationFailed => BrokerError::Refused(format!(
             "no right on the consumer group that reads `{queue}`: give this user an ACL (Read, Group)"
         )),
+        Code::TransactionalIdAuthorizationFailed => BrokerError::Refused(
+            "no right on the transactional ids `dlo-replay-*`: give this user an ACL (Write, TransactionalId)".to_owned(),
+        ),
+        Code::UnsupportedFeature | Code::UnsupportedVersion => {
+            BrokerError::Refused(format!("the cluster is too old for this: {code}"))
+        }
         Code::ClusterAuthorizationFailed => {
             BrokerError::Refused("no right on the cluster: give this user an ACL for it".to_owned())
         }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use dlo_core::broker::{BrokerError, Inspect, QueueState};
+use dlo_core::broker::{BrokerError, Inspect, Passed, Position, QueueState};
 use dlo_core::time::Timestamp;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::message::Message as _;
@@ -34,6 +34,14 @@ struct Waiting {
     count: u64,
 }
 
+/// One partition as a group left it.
+struct Share {
+    partition: i32,
+    /// Behind the last record that can be read.
+    end: i64,
+    offsets: Offsets,
+}
+
 #[async_trait]
 impl Inspect for KafkaInspect {
     async fn inspect(&self, queue: &str, group: Option<&str>) -> Result<QueueState, BrokerError> {
@@ -48,34 +56,10 @@ fn look(
     queue: &str,
     group: Option<&str>,
 ) -> Result<QueueState, BrokerError> {
-    let topic = cluster.describe(queue)?;
     let client: BaseConsumer<Ears> =
         cluster.client(&cluster.reading(group.unwrap_or(NOBODY)), Ears::default())?;
-    let committed = match group {
-        Some(_) => {
-            let mut places = TopicPartitionList::with_capacity(topic.partitions.len());
-            for partition in &topic.partitions {
-                places.add_partition(queue, *partition);
-            }
-            let committed = client.committed_offsets(places, PATIENCE);
-            Some(committed.map_err(|error| cluster.explain(&error, queue))?)
-        }
-        None => None,
-    };
-    let mut waiting = Vec::new();
-    for partition in &topic.partitions {
-        let range = lookout.fetch_watermarks(queue, *partition, PATIENCE);
-        let (low, high) = range.map_err(|error| cluster.explain(&error, queue))?;
-        let told = committed.as_ref().and_then(|all| native::place(all, queue, *partition));
-        let offsets = told
-            .filter(|(offset, _)| *offset >= 0)
-            .and_then(|(offset, metadata)| Offsets::resume(offset, &metadata, topic.id.as_deref()))
-            .filter(|offsets| (low..=high).contains(&offsets.watermark()))
-            .unwrap_or_else(|| Offsets::from(low));
-        let (open, unseen) = offsets.open();
-        let count = open + u64::try_from(high - unseen).unwrap_or(0);
-        waiting.push(Waiting { partition: *partition, first: offsets.watermark(), count });
-    }
+    let shares = shares(cluster, lookout, queue, group.map(|_| &client))?;
+    let waiting: Vec<Waiting> = shares.iter().map(Share::waiting).collect();
     let consumers = group.and_then(|group| {
         let groups = lookout.fetch_group_list(Some(group), PATIENCE).ok()?;
         let members = groups.groups().iter().find(|found| found.name() == group)?.members().len();
@@ -85,10 +69,81 @@ fn look(
         depth: Some(waiting.iter().map(|one| one.count).sum()),
         in_flight: None,
         oldest: oldest(&client, queue, &waiting),
-        partitions: u32::try_from(topic.partitions.len()).ok(),
+        partitions: u32::try_from(waiting.len()).ok(),
         consumers,
         deliveries: None,
     })
+}
+
+impl Share {
+    fn waiting(&self) -> Waiting {
+        let (open, unseen) = self.offsets.open();
+        let count = open + u64::try_from(self.end - unseen).unwrap_or(0);
+        Waiting { partition: self.partition, first: self.offsets.watermark(), count }
+    }
+}
+
+/// Every partition of a topic as a group left it, by a client that speaks for the group; untouched without one.
+fn shares(
+    cluster: &Cluster,
+    lookout: &BaseConsumer<Ears>,
+    queue: &str,
+    group: Option<&BaseConsumer<Ears>>,
+) -> Result<Vec<Share>, BrokerError> {
+    let topic = cluster.describe(queue)?;
+    let committed = match group {
+        Some(client) => {
+            let mut places = TopicPartitionList::with_capacity(topic.partitions.len());
+            for partition in &topic.partitions {
+                places.add_partition(queue, *partition);
+            }
+            let committed = client.committed_offsets(places, PATIENCE);
+            Some(committed.map_err(|error| cluster.explain(&error, queue))?)
+        }
+        None => None,
+    };
+    let mut shares = Vec::with_capacity(topic.partitions.len());
+    for partition in topic.partitions {
+        let range = lookout.fetch_watermarks(queue, partition, PATIENCE);
+        let (low, end) = range.map_err(|error| cluster.explain(&error, queue))?;
+        let told = committed.as_ref().and_then(|all| native::place(all, queue, partition));
+        let offsets = told
+            .filter(|(offset, _)| *offset >= 0)
+            .and_then(|(offset, metadata)| Offsets::resume(offset, &metadata, topic.id.as_deref()))
+            .filter(|offsets| (low..=end).contains(&offsets.watermark()))
+            .unwrap_or_else(|| Offsets::from(low));
+        shares.push(Share { partition, end, offsets });
+    }
+    Ok(shares)
+}
+
+/// Where every partition ends for those who read what is committed. What a transaction that is open now adds, or has
+/// added, comes behind it.
+pub(super) fn ends(
+    cluster: &Cluster,
+    lookout: &BaseConsumer<Ears>,
+    queue: &str,
+) -> Result<Vec<Position>, BrokerError> {
+    let topic = cluster.describe(queue)?;
+    let end = |partition: i32| {
+        let range = lookout.fetch_watermarks(queue, partition, PATIENCE);
+        let (_, next) = range.map_err(|error| cluster.explain(&error, queue))?;
+        Ok(Position { incarnation: topic.id.clone().unwrap_or_default(), partition, next, mark: None })
+    };
+    topic.partitions.iter().copied().map(end).collect()
+}
+
+/// What a group has committed, partition by partition. One that has committed nothing begins with the oldest.
+pub(super) fn passed(
+    cluster: &Cluster,
+    lookout: &BaseConsumer<Ears>,
+    queue: &str,
+    group: &str,
+) -> Result<Vec<Passed>, BrokerError> {
+    let client: BaseConsumer<Ears> = cluster.client(&cluster.reading(group), Ears::default())?;
+    let shares = shares(cluster, lookout, queue, Some(&client))?;
+    let passed = |share: Share| Passed { partition: share.partition, next: share.offsets.watermark() };
+    Ok(shares.into_iter().map(passed).collect())
 }
 
 /// When the oldest waiting record was published, as far as it can be read in time.

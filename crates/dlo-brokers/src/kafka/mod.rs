@@ -5,13 +5,15 @@
 //! idempotent and confirmed by all in-sync copies. A life of a topic is its topic id, so one that was deleted and
 //! created again is another queue with the same name.
 //!
-//! A retry that should wait goes to a retry topic of its group (`retry`).
+//! A retry that should wait goes to a retry topic of its group (`retry`). Sends of a replay are transactions, so that
+//! nobody publishes behind the back of a successor (`fenced`).
 //!
 //! Bounded: a source or reader holds `prefetch` messages or `buffer` bytes, a publisher 32 MiB that wait for their
 //! confirmation. Threads: librdkafka's own per client, and one per source.
 
 mod config;
 mod connection;
+mod fenced;
 mod inspect;
 mod lanes;
 mod native;
@@ -28,14 +30,15 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use dlo_core::broker::{
-    Broker, BrokerError, Capabilities, DelayLimits, HeaderRules, Inspect, LostConfirm, Order, Position,
-    Publisher, Reader, Seen, Source, Topology,
+    Broker, BrokerError, Capabilities, DelayLimits, HeaderRules, Inspect, LostConfirm, Order, Passed,
+    Position, Publisher, Reader, Seen, Source, Topology,
 };
 use dlo_core::origin::{BrokerKind, Origin};
 use rdkafka::consumer::Consumer;
 
 pub use config::{Bootstrap, KafkaConfig, SaslConfig, SaslMechanism};
 use connection::{Cluster, PATIENCE};
+use fenced::Fenced;
 use inspect::KafkaInspect;
 use publisher::KafkaPublisher;
 use reader::KafkaReader;
@@ -66,7 +69,7 @@ fn capabilities(config: &KafkaConfig) -> Capabilities {
         offsets: true,
         cumulative_ack: true,
         dedupe_window: None,
-        lost_confirm: LostConfirm::Unknown,
+        lost_confirm: LostConfirm::ReadBack,
         headers: HeaderRules {
             binary_values: true,
             repeated_names: true,
@@ -137,6 +140,23 @@ impl Broker for KafkaBroker {
 
     fn publisher(&self) -> Arc<dyn Publisher> {
         Arc::clone(&self.office.publisher) as Arc<dyn Publisher>
+    }
+
+    async fn fenced_publisher(&self, name: &str) -> Result<Arc<dyn Publisher>, BrokerError> {
+        Ok(Arc::new(Fenced::open(&self.office.publisher, &self.capabilities, name).await?))
+    }
+
+    async fn ends(&self, queue: &str) -> Result<Vec<Position>, BrokerError> {
+        let queue = queue.to_owned();
+        self.office.cluster.ask(move |cluster, lookout| inspect::ends(cluster, lookout, &queue)).await
+    }
+
+    async fn passed(&self, queue: &str, group: &str) -> Result<Vec<Passed>, BrokerError> {
+        let (queue, group) = (queue.to_owned(), group.to_owned());
+        self.office
+            .cluster
+            .ask(move |cluster, lookout| inspect::passed(cluster, lookout, &queue, &group))
+            .await
     }
 
     fn inspector(&self) -> Arc<dyn Inspect> {

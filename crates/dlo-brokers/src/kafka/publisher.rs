@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use dlo_core::broker::{BrokerError, Capabilities, Confirmed, Outgoing, PublishError, Publisher};
+use rdkafka::ClientConfig;
 use rdkafka::client::ClientContext;
 use rdkafka::config::{FromClientConfigAndContext, RDKafkaLogLevel};
 use rdkafka::error::KafkaError;
@@ -22,7 +23,7 @@ use tokio::sync::Notify;
 use super::connection::{Cluster, Ears};
 use super::record;
 
-type Outcome = Result<Confirmed, PublishError>;
+pub(super) type Outcome = Result<Confirmed, PublishError>;
 
 /// Bytes that wait for a confirmation at most; more are sent as room is made.
 const WAITING_KBYTES: &str = "32768";
@@ -34,13 +35,13 @@ const KNOWN: Duration = Duration::from_secs(60);
 
 /// One call of `publish`: where its outcomes gather.
 #[derive(Debug)]
-struct Batch {
+pub(super) struct Batch {
     outcomes: Mutex<(Vec<Option<Outcome>>, usize)>,
     complete: Notify,
 }
 
 impl Batch {
-    fn new(count: usize) -> Self {
+    pub(super) fn new(count: usize) -> Self {
         let outcomes = Mutex::new(((0..count).map(|_| None).collect(), count));
         Self { outcomes, complete: Notify::new() }
     }
@@ -55,7 +56,7 @@ impl Batch {
         }
     }
 
-    async fn outcomes(&self) -> Vec<Outcome> {
+    pub(super) async fn outcomes(&self) -> Vec<Outcome> {
         loop {
             let complete = self.complete.notified();
             {
@@ -77,7 +78,7 @@ pub(super) struct Parcel {
 }
 
 /// The place of one message in its call.
-struct Ticket {
+pub(super) struct Ticket {
     batch: Arc<Batch>,
     at: usize,
     size: usize,
@@ -86,7 +87,7 @@ struct Ticket {
 
 /// The ears of a producer: it hears of confirmations too.
 #[derive(Default)]
-struct ProducerEars(Ears);
+pub(super) struct ProducerEars(pub(super) Ears);
 
 impl ClientContext for ProducerEars {
     fn log(&self, level: RDKafkaLogLevel, topic: &str, line: &str) {
@@ -136,11 +137,11 @@ fn missing(topic: &str) -> String {
     format!("there is no topic `{topic}`: create it (`dlo topology apply`), then send again")
 }
 
-type Sender = ThreadedProducer<ProducerEars>;
+pub(super) type Sender = ThreadedProducer<ProducerEars>;
 
 /// The sending end of a cluster.
 pub(super) struct KafkaPublisher {
-    cluster: Arc<Cluster>,
+    pub(super) cluster: Arc<Cluster>,
     capabilities: Capabilities,
     sender: Mutex<Option<Arc<Sender>>>,
     known: Mutex<HashMap<String, Instant>>,
@@ -165,6 +166,14 @@ impl KafkaPublisher {
         {
             return Ok(Arc::clone(sender));
         }
+        let made = Sender::from_config_and_context(&self.settings(), ProducerEars::default());
+        let made = Arc::new(made.map_err(|error| error.to_string())?);
+        *sender = Some(Arc::clone(&made));
+        Ok(made)
+    }
+
+    /// The settings of whoever sends.
+    pub(super) fn settings(&self) -> ClientConfig {
         let config = &self.cluster.config;
         let mut settings = self.cluster.settings();
         settings
@@ -182,14 +191,11 @@ impl KafkaPublisher {
         if settings.get("linger.ms").is_none() {
             settings.set("linger.ms", "1");
         }
-        let made = Sender::from_config_and_context(&settings, ProducerEars::default());
-        let made = Arc::new(made.map_err(|error| error.to_string())?);
-        *sender = Some(Arc::clone(&made));
-        Ok(made)
+        settings
     }
 
     /// Which of these topics are not there. What cannot be found out is left to the sending.
-    async fn absent(&self, parcels: &[Parcel]) -> Vec<String> {
+    pub(super) async fn absent(&self, parcels: &[Parcel]) -> Vec<String> {
         let mut asked: Vec<String> = Vec::new();
         {
             let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -216,7 +222,7 @@ impl KafkaPublisher {
         absent
     }
 
-    fn refusal(&self, outgoing: &Outgoing, absent: &[String]) -> Option<PublishError> {
+    pub(super) fn refusal(&self, outgoing: &Outgoing, absent: &[String]) -> Option<PublishError> {
         if outgoing.delay.is_some() {
             return Some(PublishError::Refused("Kafka cannot put off a publish".to_owned()));
         }
@@ -227,7 +233,8 @@ impl KafkaPublisher {
         (size > limit).then_some(PublishError::TooLarge { size, limit })
     }
 
-    async fn send(&self, sender: &Sender, parcel: &Parcel, batch: &Arc<Batch>, at: usize) {
+    /// Hands one message to a producer; its outcome comes to `batch`.
+    pub(super) async fn send(&self, sender: &Sender, parcel: &Parcel, batch: &Arc<Batch>, at: usize) {
         let outgoing = &parcel.outgoing;
         let headers = match record::wire_headers(&outgoing.message.headers, parcel.ticket.as_deref()) {
             Ok(headers) => headers,

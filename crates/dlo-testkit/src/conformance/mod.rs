@@ -9,19 +9,21 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use dlo_core::broker::{
-    Broker, Capabilities, Confirmed, Delivery, Destination, Outgoing, Settlement, Source,
+    Broker, Capabilities, Confirmed, Delivery, Destination, Outgoing, Position, Settlement, Source,
 };
 use dlo_core::message::{Message, Payload};
 
 pub mod bytes;
 pub mod carrying;
 pub mod delays;
+pub mod doubts;
 pub mod groups;
 pub mod inspecting;
 pub mod order;
 pub mod outages;
 pub mod publishing;
 pub mod reading;
+pub mod replaying;
 pub mod settling;
 pub mod topology;
 
@@ -29,6 +31,12 @@ pub mod topology;
 #[async_trait]
 pub trait Lab: Send + Sync {
     fn broker(&self) -> Arc<dyn Broker>;
+
+    /// A handle that shares nothing with the other but the server, as another process would have it. Where the broker
+    /// lives in this process there is only one.
+    async fn another(&self) -> Arc<dyn Broker> {
+        self.broker()
+    }
 
     /// A queue that nobody has used, of several partitions where the broker has them. Nothing limits deliveries.
     async fn fresh_queue(&self) -> String;
@@ -123,6 +131,28 @@ impl<'a> Bench<'a> {
         all
     }
 
+    /// The bodies of what stands in the queue between `from` and its end now, sorted.
+    pub(crate) async fn read_since(&self, from: &[Position]) -> Vec<String> {
+        let ends = self.broker.ends(&self.queue).await.expect("queues have positions");
+        let deadline = tokio::time::Instant::now() + self.patience().arrival;
+        let mut bodies = Vec::new();
+        for end in ends {
+            let from = from.iter().find(|from| from.partition == end.partition);
+            let reader = self.broker.reader(&self.queue, end.partition, from).await;
+            let (mut reader, mut next) = (reader.expect("looking is free"), from.map_or(0, |from| from.next));
+            // A position may move without a record, past a marker.
+            while next < end.next {
+                assert!(tokio::time::Instant::now() < deadline, "read up to {next} of {}", end.next);
+                let look = reader.read(7, Duration::from_millis(500)).await.expect("the broker is up");
+                next = look.position.next;
+                bodies.extend(
+                    look.seen.iter().map(|one| String::from_utf8_lossy(&one.message.payload.0).into_owned()),
+                );
+            }
+        }
+        sorted(bodies)
+    }
+
     /// Nothing comes for the time of silence.
     pub(crate) async fn expect_silence(&self, source: &mut Box<dyn Source>) {
         let came = source.receive(10, self.patience().silence).await.expect("the broker is up");
@@ -171,6 +201,8 @@ macro_rules! broker_outages {
             outages: a_source_goes_on_after_its_connection_was_cut;
             outages: a_publisher_confirms_nothing_while_the_server_is_away_and_goes_on_after;
             outages: a_reader_goes_on_after_the_server_was_away;
+            doubts: sends_in_doubt_are_known_after_the_server_was_away;
+            doubts: sends_in_doubt_are_known_after_the_wire_was_cut;
         }
     };
 }
@@ -216,6 +248,12 @@ macro_rules! broker_conformance {
             reading: a_record_is_fetched_by_its_coordinates;
             reading: a_queue_created_anew_is_another_incarnation;
             reading: what_is_drained_is_gone_as_declared;
+            replaying: a_send_that_is_repeated_is_one_message_as_declared;
+            replaying: a_fenced_publisher_adds_nothing_after_its_successor_was_made;
+            replaying: what_is_published_since_the_ends_is_read_from_there;
+            replaying: a_group_has_passed_what_it_settled_and_not_what_it_holds;
+            replaying: a_fenced_publisher_carries_byte_for_byte_what_a_publisher_does;
+            replaying: what_a_fenced_publisher_refuses_does_no_harm_to_its_neighbours;
             groups: groups_are_independent_as_declared;
             groups: consumers_of_one_group_divide_the_messages;
             groups: a_consumer_that_leaves_hands_its_share_to_the_others;

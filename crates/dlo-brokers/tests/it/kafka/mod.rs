@@ -25,6 +25,7 @@ mod doors;
 mod foreign;
 mod logs;
 mod rebalances;
+mod replays;
 
 /// Partitions of a fresh topic.
 const PARTITIONS: i32 = 2;
@@ -52,13 +53,16 @@ async fn broker_of(config: KafkaConfig) -> Arc<dyn Broker> {
     connect(&BrokerConfig::Kafka(Box::new(config)), Arc::new(TokioClock::new())).await.unwrap()
 }
 
+fn settings(kafka: &Kafka) -> KafkaConfig {
+    KafkaConfig {
+        publish_timeout: HumanDuration(Duration::from_secs(10)),
+        ..KafkaConfig::at(&kafka.bootstrap)
+    }
+}
+
 impl KafkaLab {
     async fn on(kafka: &'static Kafka, alone: Option<MutexGuard<'static, ()>>) -> Self {
-        let config = KafkaConfig {
-            publish_timeout: HumanDuration(Duration::from_secs(10)),
-            ..KafkaConfig::at(&kafka.bootstrap)
-        };
-        Self { kafka, broker: broker_of(config).await, _alone: alone }
+        Self { kafka, broker: broker_of(settings(kafka)).await, _alone: alone }
     }
 
     fn admin(&self) -> AdminClient<DefaultClientContext> {
@@ -113,6 +117,10 @@ impl KafkaLab {
 impl Lab for KafkaLab {
     fn broker(&self) -> Arc<dyn Broker> {
         Arc::clone(&self.broker)
+    }
+
+    async fn another(&self) -> Arc<dyn Broker> {
+        broker_of(settings(self.kafka)).await
     }
 
     async fn fresh_queue(&self) -> String {

@@ -75,6 +75,10 @@ impl Lab for NatsLab {
         Arc::clone(&self.broker)
     }
 
+    async fn another(&self) -> Arc<dyn Broker> {
+        broker(settings(self.url.clone())).await
+    }
+
     async fn fresh_queue(&self) -> String {
         let name = fresh_name();
         declare(&*self.broker, &name).await;
@@ -121,6 +125,10 @@ struct Shaky {
 impl Lab for Shaky {
     fn broker(&self) -> Arc<dyn Broker> {
         Arc::clone(&self.broker)
+    }
+
+    async fn another(&self) -> Arc<dyn Broker> {
+        broker(settings(self.server.wire().await)).await
     }
 
     async fn fresh_queue(&self) -> String {

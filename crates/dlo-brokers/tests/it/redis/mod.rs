@@ -20,6 +20,7 @@ use dlo_testkit::harness::redis::{OwnRedis, Redis};
 mod dead;
 mod foreign;
 mod own;
+mod replays;
 mod secure;
 
 struct RedisLab {
@@ -83,6 +84,10 @@ fn fresh_name() -> String {
 impl Lab for RedisLab {
     fn broker(&self) -> Arc<dyn Broker> {
         Arc::clone(&self.broker)
+    }
+
+    async fn another(&self) -> Arc<dyn Broker> {
+        broker(RedisConfig::default(), &self.url).await
     }
 
     async fn fresh_queue(&self) -> String {

@@ -9,10 +9,11 @@ use dlo_brokers::tls::TlsConfig;
 use dlo_core::broker::{BrokerError, Settlement, TopologySpec};
 use dlo_testkit::harness::redis::Redis;
 
-use super::{Raw, body, broker, one, publish, settle};
+use super::replays::send;
+use super::{Raw, body, broker, one, publish, settle, to};
 
 /// The rights that docs/reference/brokers/redis.md asks for, and no other.
-const RIGHTS: &str = "resetchannels ~orders* +@connection +exists +type +time +info +xadd +xack +xdel +xclaim +xpending \
+const RIGHTS: &str = "resetchannels ~orders* +@connection +get +set +exists +type +time +info +xadd +xack +xdel +xclaim +xpending \
     +xrange +xread +xreadgroup +xinfo +xgroup +zadd +zcard +zrange +zrangebyscore +zrem +zscore +eval +evalsha";
 
 #[tokio::test]
@@ -27,7 +28,8 @@ async fn a_user_with_the_documented_rights_can_do_everything_and_nothing_else() 
     let broker = broker(RedisConfig { user, password, ..RedisConfig::default() }, &server.url).await;
     assert!(broker.ping().await.unwrap().is_some());
     broker.topology().apply(&TopologySpec::new("orders", "orders:dlq", 5)).await.unwrap();
-    publish(&broker, "orders", &["a"]).await;
+    let replays = broker.fenced_publisher("r").await.unwrap();
+    replays.publish(vec![to("orders", send("r/1", "a"))]).await.remove(0).unwrap();
     let mut source = broker.source("orders", "g").await.unwrap();
     let refused = one(&mut source).await;
     settle(&*source, refused, Settlement::Refuse).await;

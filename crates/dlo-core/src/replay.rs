@@ -12,6 +12,7 @@
 pub mod family;
 pub mod guard;
 pub mod pace;
+pub mod planner;
 pub mod run;
 mod settings;
 
@@ -21,6 +22,7 @@ use crate::codes::coded;
 use crate::id::{LetterId, ReplayId};
 use crate::time::Timestamp;
 
+pub use planner::{PlanPolicy, SourcePolicy};
 pub use settings::{DoubtPolicy, Guards, Pace, Repairing, Settings, Target};
 
 coded! {

@@ -12,6 +12,8 @@ use dlo_core::query::Query;
 use dlo_core::replay::{Item, ItemState, Replay, ReplayCause, ReplayState, Settings};
 use dlo_core::time::Timestamp;
 
+pub use dlo_core::replay::{PlanPolicy, SourcePolicy};
+
 use crate::{Cursor, Deed, Lease, NewRepair, Page, Repair, Repaired, StoreError};
 
 /// The lease of a replay: `replay/<id>`.
@@ -197,25 +199,6 @@ pub struct NewReplay {
     pub reason: String,
     pub expires_at: Timestamp,
     pub policy: PlanPolicy,
-}
-
-/// What the office allows of a plan.
-#[derive(Debug, Clone, Default)]
-pub struct PlanPolicy {
-    /// By source; a source that is not here has no broker, and its letters are excluded as without target.
-    pub sources: std::collections::BTreeMap<String, SourcePolicy>,
-    /// Plans of more letters than this need one approval more.
-    pub large: Option<u64>,
-    /// Larger payloads are left out.
-    pub max_payload: Option<u64>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct SourcePolicy {
-    /// Persons, other than the planner, who must approve.
-    pub approvals: u8,
-    /// Order per key matters: superseded letters and keys that span classes are held back.
-    pub order: bool,
 }
 
 /// A move of a replay.

@@ -1,0 +1,89 @@
+//! Kinds of letters by number, so that each is spelled out once however many letters have it.
+
+use std::collections::HashMap;
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+
+use super::super::PlannedKind;
+use crate::time::Timestamp;
+
+/// What letters have in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Kind<'a> {
+    pub source: &'a str,
+    pub event_type: Option<&'a str>,
+    pub error_class: Option<&'a str>,
+    pub owner: Option<&'a str>,
+}
+
+#[derive(Debug)]
+pub(super) struct Known {
+    pub(super) source: String,
+    pub(super) event_type: Option<String>,
+    pub(super) error_class: Option<String>,
+    owner: Option<String>,
+    /// Kinds of one source and class are one part of a plan: this one.
+    pub(super) part: usize,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Kinds {
+    known: Vec<Known>,
+    /// By hash, so that looking one up copies nothing.
+    places: HashMap<u64, Vec<usize>>,
+    parts: HashMap<(String, Option<String>), usize>,
+}
+
+impl Kinds {
+    pub(super) fn get(&self, number: usize) -> &Known {
+        &self.known[number]
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.known.len()
+    }
+
+    /// The number of a kind, a new one if need be.
+    pub(super) fn number(&mut self, kind: &Kind<'_>) -> usize {
+        let mut hasher = DefaultHasher::new();
+        kind.hash(&mut hasher);
+        let places = self.places.entry(hasher.finish()).or_default();
+        if let Some(number) = places.iter().find(|number| self.known[**number].is(kind)) {
+            return *number;
+        }
+        let owned = |text: Option<&str>| text.map(str::to_string);
+        let next = self.parts.len();
+        let part = *self.parts.entry((kind.source.to_string(), owned(kind.error_class))).or_insert(next);
+        places.push(self.known.len());
+        self.known.push(Known {
+            source: kind.source.to_string(),
+            event_type: owned(kind.event_type),
+            error_class: owned(kind.error_class),
+            owner: owned(kind.owner),
+            part,
+        });
+        self.known.len() - 1
+    }
+}
+
+impl Known {
+    fn is(&self, kind: &Kind<'_>) -> bool {
+        self.source == kind.source
+            && self.event_type.as_deref() == kind.event_type
+            && self.error_class.as_deref() == kind.error_class
+            && self.owner.as_deref() == kind.owner
+    }
+
+    /// As it is shown in a plan, with nothing counted yet.
+    pub(super) fn planned(&self, at: Timestamp) -> PlannedKind {
+        PlannedKind {
+            source: self.source.clone(),
+            event_type: self.event_type.clone(),
+            error_class: self.error_class.clone(),
+            owner: self.owner.clone(),
+            count: 0,
+            oldest: at,
+            newest: at,
+        }
+    }
+}

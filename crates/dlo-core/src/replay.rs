@@ -92,7 +92,7 @@ coded! {
         InDoubt = 9 => "in_doubt",
         /// Not open any more when the replay wanted to claim it.
         Short = 10 => "short",
-        /// Given back: the replay was cancelled before it was sent.
+        /// Given back: the replay was cancelled before it was sent, or a person said that it was not handled.
         Released = 11 => "released",
         /// It cannot be sent (too large, repair failed, queue refuses it); the letter is open again.
         Refused = 12 => "refused",
@@ -112,6 +112,12 @@ impl ItemState {
                 | Self::Released
                 | Self::Refused
         )
+    }
+
+    /// Whether a later letter of its key may go, where order matters. What is unknown did not come back within its window;
+    /// what was short is in other hands. What came back, was refused or is open again holds up those behind it.
+    pub const fn clears_key(self) -> bool {
+        matches!(self, Self::Confirmed | Self::Presumed | Self::Unknown | Self::Short)
     }
 
     /// Whether it was certainly handed to the broker by this replay.

@@ -7,7 +7,7 @@
 use bytes::Bytes;
 use dlo_core::attempt::History;
 use dlo_core::letter::NewLetter;
-use dlo_core::message::{Headers, Payload};
+use dlo_core::message::{Headers, Message, Payload};
 
 use crate::StoreError;
 
@@ -68,15 +68,63 @@ fn close(raw: &mut Vec<u8>, members: &mut Vec<usize>) -> Result<Packed, StoreErr
     Ok(Packed { data: sized, letters: std::mem::take(members) })
 }
 
-fn write_entry(raw: &mut Vec<u8>, letter: &NewLetter) -> Result<(), StoreError> {
+/// Packs single messages, one after the other, with one compressor for all of them.
+pub(crate) struct Sealer {
+    compressor: zstd::bulk::Compressor<'static>,
+    raw: Vec<u8>,
+}
+
+impl Sealer {
+    pub(crate) fn new() -> Result<Self, StoreError> {
+        let compressor = zstd::bulk::Compressor::new(LEVEL)
+            .map_err(|e| StoreError::Refused(format!("no compressor: {e}")))?;
+        Ok(Self { compressor, raw: Vec::new() })
+    }
+
+    /// A block of one, without stack and history.
+    pub(crate) fn seal(&mut self, message: &Message) -> Result<Vec<u8>, StoreError> {
+        self.raw.clear();
+        self.raw.push(VERSION);
+        let start = write_message(&mut self.raw, message);
+        write_bytes(&mut self.raw, None);
+        write_bytes(&mut self.raw, None);
+        close_entry(&mut self.raw, start);
+        if self.raw.len() > LARGEST {
+            return Err(StoreError::Unsupported(format!(
+                "a message of more than {LARGEST} bytes cannot be kept"
+            )));
+        }
+        let data = self
+            .compressor
+            .compress(&self.raw)
+            .map_err(|e| StoreError::Refused(format!("compressing a message: {e}")))?;
+        let mut sized = (self.raw.len() as u32).to_le_bytes().to_vec();
+        sized.extend_from_slice(&data);
+        Ok(sized)
+    }
+}
+
+/// Begins an entry with headers and payload; returns where it begins.
+fn write_message(raw: &mut Vec<u8>, message: &Message) -> usize {
     let start = raw.len();
     raw.extend_from_slice(&[0; 4]);
-    raw.extend_from_slice(&(letter.message.headers.len() as u32).to_le_bytes());
-    for header in letter.message.headers.iter() {
+    raw.extend_from_slice(&(message.headers.len() as u32).to_le_bytes());
+    for header in message.headers.iter() {
         write_bytes(raw, Some(header.name.as_bytes()));
         write_bytes(raw, header.value.as_deref());
     }
-    write_bytes(raw, Some(&letter.message.payload.0));
+    write_bytes(raw, Some(&message.payload.0));
+    start
+}
+
+/// Writes down how long the entry is.
+fn close_entry(raw: &mut [u8], start: usize) {
+    let length = (raw.len() - start - 4) as u32;
+    raw[start..start + 4].copy_from_slice(&length.to_le_bytes());
+}
+
+fn write_entry(raw: &mut Vec<u8>, letter: &NewLetter) -> Result<(), StoreError> {
+    let start = write_message(raw, &letter.message);
     write_bytes(raw, letter.error_stack.as_deref().map(str::as_bytes));
     if letter.history.is_empty() {
         write_bytes(raw, None);
@@ -84,8 +132,7 @@ fn write_entry(raw: &mut Vec<u8>, letter: &NewLetter) -> Result<(), StoreError> 
         let history = serde_json::to_vec(&letter.history).map_err(|e| StoreError::Refused(e.to_string()))?;
         write_bytes(raw, Some(&history));
     }
-    let length = (raw.len() - start - 4) as u32;
-    raw[start..start + 4].copy_from_slice(&length.to_le_bytes());
+    close_entry(raw, start);
     Ok(())
 }
 

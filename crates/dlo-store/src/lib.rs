@@ -28,7 +28,9 @@ mod block;
 mod error;
 mod filter;
 mod model;
+mod moves;
 mod place;
+mod planned;
 pub mod postgres;
 mod prepare;
 mod repairs;
@@ -42,12 +44,13 @@ pub use model::{
     StoredPayload, TimelineEntry, Verification,
 };
 pub use repairs::{NewRepair, Repair, Repaired};
+pub use replays::Replays;
 
 /// The store's promises. Every method has a conformance test that runs on both engines.
 ///
 /// All methods may be called from any task at any time. Dropping a call leaves its effect either whole or absent.
 #[async_trait]
-pub trait Store: Send + Sync + std::fmt::Debug {
+pub trait Store: replays::Replays {
     /// Stores letters, groups them, counts them and writes audit rows and checkpoints: all of it or nothing.
     ///
     /// Returns when it is durable, with one result per letter in the order given. A letter whose dedupe key is stored

@@ -4,6 +4,7 @@
 //! in parallel, so that the one writer only writes.
 
 use dlo_core::letter::NewLetter;
+use dlo_core::replay::planner::is_pointer;
 use dlo_core::verdict::VerdictKind;
 use dlo_core::words;
 
@@ -21,6 +22,8 @@ pub(crate) struct Prepared {
     pub(crate) slots: Vec<(usize, usize)>,
     /// For each letter, bytes of its payload: the payload itself is in the blocks now.
     pub(crate) sizes: Vec<u64>,
+    /// For each letter, whether it only points to a record that could not be fetched.
+    pub(crate) pointers: Vec<bool>,
     pub(crate) checkpoints: Vec<Checkpoint>,
     pub(crate) leases: Vec<Lease>,
 }
@@ -44,6 +47,7 @@ impl Prepared {
             }
         }
         let tokens = letters.iter().map(quick_tokens).collect();
+        let pointers = letters.iter().map(|letter| is_pointer(&letter.message.headers)).collect();
         let mut sizes = Vec::with_capacity(letters.len());
         for letter in &mut letters {
             sizes.push(letter.message.payload.0.len() as u64);
@@ -52,7 +56,7 @@ impl Prepared {
             letter.message.headers = Default::default();
             letter.error_stack = None;
         }
-        Ok(Self { letters, tokens, blocks, slots, sizes, checkpoints, leases })
+        Ok(Self { letters, tokens, blocks, slots, sizes, pointers, checkpoints, leases })
     }
 
     /// Bytes that wait in memory until it is written; an estimate that errs high.

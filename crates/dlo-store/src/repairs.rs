@@ -7,6 +7,9 @@ use dlo_core::letter::Status;
 use dlo_core::message::Message;
 use dlo_core::time::Timestamp;
 
+use crate::StoreError;
+use crate::block::Sealer;
+
 /// A repair on its way in. Who and why are in the [`crate::Deed`] beside it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewRepair {
@@ -39,4 +42,25 @@ pub enum Repaired {
     /// The letter is not open; nothing was changed.
     NotOpen(Status),
     Missing,
+}
+
+/// A repair ready to be written.
+#[derive(Debug)]
+pub(crate) struct Sealed {
+    pub(crate) letter: LetterId,
+    pub(crate) key: Option<Vec<u8>>,
+    /// Headers and payload, as a block of one.
+    pub(crate) message: Vec<u8>,
+    pub(crate) expression: Option<String>,
+}
+
+/// Packs repairs on the caller's side, so that the writer only writes.
+pub(crate) fn seal(repairs: Vec<(LetterId, NewRepair)>) -> Result<Vec<Sealed>, StoreError> {
+    let mut sealer = Sealer::new()?;
+    let seal = |(letter, repair): (LetterId, NewRepair)| {
+        let message = sealer.seal(&repair.message)?;
+        let key = repair.message.key.map(|key| key.0.to_vec());
+        Ok(Sealed { letter, key, message, expression: repair.expression })
+    };
+    repairs.into_iter().map(seal).collect()
 }

@@ -4,6 +4,8 @@
 //! transaction with its letter's step, counts and audit row. Whoever has a replay in hand holds its lease, and every
 //! write of a run names that lease: a server that was paused and comes back writes nothing.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use dlo_core::id::{LetterId, ReplayId};
 use dlo_core::message::Message;
@@ -143,7 +145,7 @@ pub trait Replays: Send + Sync + std::fmt::Debug {
     ) -> Result<Vec<bool>, StoreError>;
 
     /// The 99th percentile, over up to a thousand members, of the time from first failure to death.
-    async fn usual_death(&self, id: ReplayId) -> Result<Option<std::time::Duration>, StoreError>;
+    async fn usual_death(&self, id: ReplayId) -> Result<Option<Duration>, StoreError>;
 
     /// Stores a repair beside the original and makes it the active one, with an audit row. [`StoreError::NotOpen`] when
     /// the letter is not open.
@@ -292,4 +294,15 @@ pub struct ReplayPage {
 pub struct ItemPage {
     pub items: Vec<Item>,
     pub next: Option<Cursor>,
+}
+
+/// Members that are looked at to know how long a death takes.
+pub(crate) const SAMPLE: u64 = 1_000;
+
+/// The 99th percentile of some microseconds; those below zero are clocks that disagree.
+pub(crate) fn percentile_99(mut micros: Vec<i64>) -> Option<Duration> {
+    micros.retain(|micros| *micros >= 0);
+    micros.sort_unstable();
+    let at = (micros.len() * 99).div_ceil(100).checked_sub(1)?;
+    micros.get(at).map(|micros| Duration::from_micros(micros.unsigned_abs()))
 }

@@ -38,6 +38,7 @@ mod letters;
 mod open;
 mod pairs;
 mod read;
+mod replays;
 mod rows;
 mod search;
 mod steps;

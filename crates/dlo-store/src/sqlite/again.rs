@@ -2,8 +2,8 @@
 //!
 //! The letter moves to the place of its new failure and shows that failure; what it was before stands in `deaths`.
 //! Its payload, key, headers and origin stay those of the first time. If the letter is closed meanwhile (discarded,
-//! compensated, archived) the death is recorded and the letter stays closed. A letter that comes back through another
-//! source is that source's from then on.
+//! compensated, archived) the death is recorded and the letter stays closed; if another replay has it in hand by now, it
+//! stays there. A letter that comes back through another source is that source's from then on.
 
 use dlo_core::id::LetterId;
 use dlo_core::letter::{NewLetter, Status, Step};
@@ -14,7 +14,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::catalog::{GroupRow, Staged};
 use super::grouping::{Grouping, arrived, touch, went_over};
 use super::write::{Stored, Tools, index_tokens, next_place};
-use super::{audit, read_error, rows};
+use super::{audit, read_error, replays, rows};
 use crate::place::Place;
 use crate::{Event, StoreError};
 
@@ -46,7 +46,9 @@ pub(super) fn die_again(
     former: &Former,
     death: &NewDeath<'_>,
 ) -> Result<(), StoreError> {
-    let status = Step::DieAgain.apply(former.status).unwrap_or(former.status);
+    let held = replays::come_back(db, staged, former.id, death.letter, death.now)?;
+    let status =
+        if held { former.status } else { Step::DieAgain.apply(former.status).unwrap_or(former.status) };
     if former.deaths == 1 {
         copy_first(db, former.id)?;
     }

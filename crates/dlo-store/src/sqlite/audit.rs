@@ -9,7 +9,7 @@ use dlo_core::time::Timestamp;
 use rusqlite::{Connection, params};
 
 use super::catalog::{Catalog, GroupRow, uuid};
-use super::{read_error, rows};
+use super::{read_error, replays, rows};
 use crate::{
     AuditEntry, AuditPage, Cursor, Event, Page, SourceVerification, StoreError, TimelineEntry, Verification,
 };
@@ -154,6 +154,7 @@ pub(super) fn verify(db: &Connection) -> Result<Verification, StoreError> {
         problems.push(format!("source {name}: {captured} letters were captured, {counted} are there"));
     }
     problems.extend(orphans(&snapshot)?);
+    problems.extend(replays::problems(&snapshot)?);
     let sources: Vec<SourceVerification> = sources.into_values().collect();
     let letters = found.values().map(StatusCounts::total).sum();
     Ok(Verification { letters, sources, problems })

@@ -13,7 +13,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::catalog::Catalog;
 use super::writer::Writer;
-use super::{index, open, read_error};
+use super::{index, open, read_error, replays};
 use crate::StoreError;
 
 /// Copies everything to `to`, which must not be there yet.
@@ -90,9 +90,11 @@ fn check(copy: &Connection, from: &Path) -> Result<(), StoreError> {
 impl Writer {
     /// Begins again from what the database holds.
     pub(super) fn reload(&mut self) -> Result<(), StoreError> {
+        replays::sweep(&self.connection)?;
         let loaded = Catalog::load(&self.connection)?;
         let waiting = index::waiting(&self.connection)?;
         self.next_block = super::next_block(&self.connection)?;
+        self.next_replay = replays::next_row(&self.connection)?;
         self.shared.change(|catalog| *catalog = loaded);
         self.shared.unindexed.store(waiting, std::sync::atomic::Ordering::Relaxed);
         Ok(())

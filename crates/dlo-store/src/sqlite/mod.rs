@@ -36,6 +36,7 @@ mod index;
 mod leases;
 mod open;
 mod read;
+mod replays;
 mod rows;
 mod search;
 mod steps;
@@ -79,6 +80,7 @@ impl SqliteStore {
             // Where the last process stopped is not known; any beginning does, since a taken place is passed over.
             running: rand::random_range(0..1 << 20),
             next_block: 1,
+            next_replay: 1,
         };
         writer.reload()?;
         let (jobs, inbox) = std::sync::mpsc::channel();

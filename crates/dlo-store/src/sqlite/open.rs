@@ -18,6 +18,7 @@ use crate::StoreError;
 const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0001_letters.sql"),
     include_str!("../../migrations/sqlite/0002_marks.sql"),
+    include_str!("../../migrations/sqlite/0003_replays.sql"),
 ];
 
 /// Pages of the write-ahead log, 96 MB, at which the writer folds what `fold.rs` has left of it, so that it begins anew.

@@ -72,6 +72,34 @@ pub(super) fn count(
     Ok(count)
 }
 
+/// The places of all matches, oldest first; no more than `most` and one.
+pub(super) fn places(
+    db: &Connection,
+    shared: &Shared,
+    query: &Query,
+    most: usize,
+) -> Result<Vec<Place>, StoreError> {
+    let mut search = Search::new(query, Place::END);
+    let mut places = Vec::new();
+    match search.exact_pairs(shared) {
+        // Nothing has to be held against the query: the index alone answers.
+        Some(pairs) => {
+            for (group, status) in pairs {
+                let room = most + 1 - places.len();
+                places.extend(Stream::pair(group, status).all(db, search.range, room)?);
+            }
+        }
+        None => {
+            search.run(db, shared, None, &mut |found| {
+                places.push(found.place);
+                places.len() <= most
+            })?;
+        }
+    }
+    places.sort_unstable();
+    Ok(places)
+}
+
 /// How a search came to its end.
 enum Ended {
     /// Nothing is left.
@@ -118,6 +146,20 @@ impl<'q> Search<'q> {
             count += statuses.iter().map(|status| group.counts.get(*status)).sum::<u64>();
         }
         Some(count)
+    }
+
+    /// The pairs whose letters all match, if groups and statuses are all the query asks for.
+    fn exact_pairs(&self, shared: &Shared) -> Option<Vec<(GroupRow, Status)>> {
+        if self.filter.concerns_rows() {
+            return None;
+        }
+        shared.catalog(|catalog| {
+            let pairs = self.pairs(catalog).pairs;
+            let mixed =
+                |(row, _): &(GroupRow, Status)| catalog.groups.get(row).is_none_or(|group| group.overflow);
+            let exact = !self.filter.concerns_groups() || !pairs.iter().any(mixed);
+            exact.then_some(pairs)
+        })
     }
 
     fn pairs(&self, catalog: &Catalog) -> Pairs {

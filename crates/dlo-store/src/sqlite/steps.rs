@@ -29,6 +29,21 @@ fn step_one(
     deed: &Deed,
     now: Timestamp,
 ) -> Result<Stepped, StoreError> {
+    let stepped = advance(db, staged, id, step)?;
+    if matches!(stepped, Stepped::Moved { .. }) {
+        let row = audit::Row { letter: Some(id), ..audit::Row::by(now, Event::Step(step), 1, deed) };
+        audit::append(db, &row)?;
+    }
+    Ok(stepped)
+}
+
+/// Takes the step and counts it; whoever calls writes the audit row.
+pub(super) fn advance(
+    db: &Connection,
+    staged: &mut Staged,
+    id: LetterId,
+    step: Step,
+) -> Result<Stepped, StoreError> {
     let Some((place, group, from)) = find(db, id)? else { return Ok(Stepped::Missing) };
     let Ok(to) = step.apply(from) else { return Ok(Stepped::Illegal { from }) };
     db.prepare_cached("UPDATE letters SET status = ?2, replays = replays + ?3 WHERE place = ?1")
@@ -37,9 +52,12 @@ fn step_one(
         .map_err(read_error)?;
     staged.count(group, from, -1);
     staged.count(group, to, 1);
-    let row = audit::Row { letter: Some(id), ..audit::Row::by(now, Event::Step(step), 1, deed) };
-    audit::append(db, &row)?;
     Ok(Stepped::Moved { from, to })
+}
+
+/// Where a letter stands; `None` if it is not here.
+pub(super) fn status(db: &Connection, id: LetterId) -> Result<Option<Status>, StoreError> {
+    Ok(find(db, id)?.map(|(_, _, status)| status))
 }
 
 fn find(db: &Connection, id: LetterId) -> Result<Option<(Place, GroupRow, Status)>, StoreError> {

@@ -91,6 +91,11 @@ impl Stream {
         }
     }
 
+    /// Everything in the range at once, no more than `most`.
+    pub(super) fn all(&self, db: &Connection, range: Range, most: usize) -> Result<Vec<Place>, StoreError> {
+        self.fetch(db, range, most)
+    }
+
     fn fetch(&self, db: &Connection, range: Range, most: usize) -> Result<Vec<Place>, StoreError> {
         let Kind::Index { sql, own } = &self.kind else { return Ok(Vec::new()) };
         let mut values =

@@ -78,8 +78,11 @@ pub(super) fn insert(
         if let Some(place) = place {
             places[block][slot] = place;
         }
-        if matches!(inserted, Inserted::Stored(_)) {
+        if let Inserted::Stored(id) = inserted {
             *captured.entry(&letter.source).or_default() += 1;
+            if batch.pointers[index] {
+                db.execute("INSERT INTO pointers VALUES (?1)", [id.0.as_bytes()]).map_err(read_error)?;
+            }
         }
         results.push(inserted);
     }

@@ -70,6 +70,7 @@ pub(super) struct Writer {
     /// The running number of the next place.
     pub(super) running: i64,
     pub(super) next_block: i64,
+    pub(super) next_replay: i64,
 }
 
 impl Writer {

@@ -15,4 +15,5 @@ mod letters;
 mod model;
 mod postgres;
 mod property;
+mod replaying;
 mod sqlite;

@@ -11,7 +11,7 @@ use proptest::sample::select;
 use proptest::test_runner::{Config, TestRunner};
 
 use crate::conformance::Home;
-use crate::letters::{at, batch, deed, find_all, letter};
+use crate::letters::{at, batch, deed, find_all, letter, problems};
 use crate::model::Model;
 
 /// What happens to a store; letters that are here are named by a number that is taken round.
@@ -195,7 +195,7 @@ async fn settle(store: &DynStore, model: &Model) {
             "{status}"
         );
     }
-    assert_eq!(store.verify().await.unwrap().problems, Vec::<String>::new());
+    assert_eq!(problems(store).await, Vec::<String>::new());
 }
 
 /// Runs `cases` random stories, each on a fresh home.

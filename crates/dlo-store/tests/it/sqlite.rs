@@ -38,6 +38,7 @@ impl Directory {
 
 mod suite {
     crate::conformance::conformance!(crate::sqlite::fresh);
+    crate::conformance::replays!(crate::sqlite::fresh);
 }
 
 #[test]

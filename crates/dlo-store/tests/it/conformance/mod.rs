@@ -12,7 +12,10 @@ pub(crate) mod insert;
 pub(crate) mod leases;
 pub(crate) mod numbers;
 pub(crate) mod pages;
+pub(crate) mod plans;
 pub(crate) mod record;
+pub(crate) mod repairs;
+pub(crate) mod runs;
 pub(crate) mod search;
 pub(crate) mod steps;
 
@@ -134,6 +137,55 @@ macro_rules! conformance {
     };
 }
 
+/// The promises of `Replays`.
+macro_rules! replays {
+    ($home:path) => {
+        $crate::conformance::run! { $home;
+            plans {
+                a_plan_is_frozen_oldest_failure_first
+                a_plan_says_what_it_was_told
+                what_is_left_out_of_a_plan_is_counted
+                only_open_letters_are_members_whatever_the_query_says
+                a_plan_of_ids_has_these_and_no_others
+                several_causes_become_children_by_their_oldest_letter
+                order_holds_back_superseded_letters_and_keys_that_span_classes
+                replays_are_listed_newest_first_page_by_page
+                items_are_paged_in_order_and_by_state
+                a_replay_goes_where_it_may_and_says_so
+                settings_are_adjusted_until_a_replay_is_over
+                an_approval_counts_once_for_each_person_and_for_children
+                what_a_server_should_have_in_hand_is_listed
+                the_usual_time_to_die_is_that_of_members_that_died_once
+                a_plan_without_members_is_a_plan
+            }
+            runs {
+                a_claim_takes_open_letters_in_order_and_reports_the_others
+                two_replays_never_claim_the_same_letter
+                what_is_intended_is_whole_and_byte_for_byte
+                nothing_is_intended_unless_the_replay_runs
+                every_end_of_a_send_is_recorded_with_its_letter
+                a_run_that_lost_its_lease_writes_nothing
+                items_in_doubt_keep_their_time_and_can_be_intended_again
+                doubts_are_settled_each_way
+                a_mark_is_kept_until_the_next
+                what_is_sent_waits_for_its_outcome_oldest_first
+                a_letter_that_comes_back_is_told_with_both_classes
+                a_late_death_does_not_take_a_letter_from_another_replay
+                what_is_given_back_is_open_again
+                a_receipt_confirms_whatever_was_published
+                a_key_goes_in_its_order_where_order_matters
+                a_letter_that_was_taken_away_is_not_sent
+                verification_sees_a_letter_that_is_in_no_hand
+            }
+            repairs {
+                a_repair_stands_beside_the_original_and_is_sent
+                only_an_open_letter_is_repaired
+                many_repairs_at_once_are_each_their_own
+            }
+        }
+    };
+}
+
 macro_rules! run {
     ($home:path; $( $file:ident { $( $promise:ident )+ } )+) => {
         $( mod $file { $(
@@ -146,4 +198,4 @@ macro_rules! run {
     };
 }
 
-pub(crate) use {conformance, run};
+pub(crate) use {conformance, replays, run};

@@ -7,7 +7,7 @@ use dlo_core::reason::Reason;
 use dlo_store::{CauseCount, GroupFilter, Page, StoreError};
 
 use super::Home;
-use crate::letters::{NOW, at, batch, deed, insert, letter, query};
+use crate::letters::{NOW, at, batch, deed, insert, letter, problems, query};
 
 pub(crate) async fn an_empty_office_has_nothing_and_says_so(home: &dyn Home) {
     let store = home.open().await;
@@ -57,7 +57,7 @@ pub(crate) async fn counts_follow_inserts_duplicates_and_steps(home: &dyn Home) 
         let counted = store.count(&query([Matcher::Status(*status)]), 100).await.unwrap();
         assert_eq!(counted, expected.get(*status), "{status}");
     }
-    assert_eq!(store.verify().await.unwrap().problems, Vec::<String>::new());
+    assert_eq!(problems(&store).await, Vec::<String>::new());
 }
 
 pub(crate) async fn stats_speak_for_each_source(home: &dyn Home) {

@@ -5,7 +5,7 @@ use dlo_core::letter::{Status, Step};
 use dlo_store::{DynStore, Page, Stepped, StoreError};
 
 use super::Home;
-use crate::letters::{NOW, deed, insert, insert_one, letter};
+use crate::letters::{NOW, deed, insert, insert_one, letter, problems};
 
 /// The way from open to a status.
 const fn way_to(status: Status) -> &'static [Step] {
@@ -46,7 +46,7 @@ pub(crate) async fn every_step_from_every_status_obeys_the_table(home: &dyn Home
             assert_eq!(stands, step.apply(*from).unwrap_or(*from), "{step} from {from}");
         }
     }
-    assert_eq!(store.verify().await.unwrap().problems, Vec::<String>::new());
+    assert_eq!(problems(&store).await, Vec::<String>::new());
 }
 
 pub(crate) async fn what_is_illegal_or_missing_does_not_stop_the_others(home: &dyn Home) {
@@ -78,7 +78,7 @@ pub(crate) async fn a_letter_named_twice_takes_the_step_once(home: &dyn Home) {
         ]
     );
     assert_eq!(store.timeline(id).await.unwrap().len(), 2);
-    assert_eq!(store.verify().await.unwrap().problems, Vec::<String>::new());
+    assert_eq!(problems(&store).await, Vec::<String>::new());
 }
 
 pub(crate) async fn too_many_letters_in_one_call_are_refused(home: &dyn Home) {
@@ -113,7 +113,7 @@ pub(crate) async fn one_of_many_claims_wins(home: &dyn Home) {
     }
     assert_eq!(won, ids.len());
     assert_eq!(store.stats().await.unwrap().letters.get(Status::Claimed), 50);
-    assert_eq!(store.verify().await.unwrap().problems, Vec::<String>::new());
+    assert_eq!(problems(&store).await, Vec::<String>::new());
 }
 
 pub(crate) async fn a_send_counts_as_a_replay(home: &dyn Home) {

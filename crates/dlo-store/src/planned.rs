@@ -1,0 +1,126 @@
+//! From a plan that is decided to the replays that are written: one, or a parent with one child for each part.
+
+use dlo_core::id::{LetterId, ReplayId};
+use dlo_core::letter::Status;
+use dlo_core::query::{Matcher, Query, Term};
+use dlo_core::replay::planner::{Member, Part, Plan, largest};
+use dlo_core::replay::{ItemCounts, ItemState, Replay, ReplayState};
+use dlo_core::time::Timestamp;
+
+use crate::replays::{Members, NewReplay};
+
+/// A replay with its members, ready to be written.
+#[derive(Debug)]
+pub(crate) struct Planned {
+    pub(crate) replay: Replay,
+    pub(crate) members: Vec<Member>,
+}
+
+/// The replays of a plan: the plan itself first, then its children in their order.
+pub(crate) fn write_up(new: &NewReplay, mut plan: Plan, now: Timestamp) -> Vec<Planned> {
+    let mut whole = blank(new, &plan, now);
+    if plan.parts.len() <= 1 {
+        let members = match plan.parts.pop() {
+            Some(part) => describe(&mut whole, part),
+            None => Vec::new(),
+        };
+        return vec![Planned { replay: whole, members }];
+    }
+    whole.source = common(plan.parts.iter().map(|part| Some(part.source.as_str())));
+    whole.event_type = common(plan.parts.iter().map(|part| part.event_type.as_deref()));
+    whole.error_class = common(plan.parts.iter().map(|part| part.error_class.as_deref()));
+    whole.by_class = largest(plan.parts.iter().flat_map(|part| part.by_class.iter().cloned()));
+    whole.doubts = plan.parts.iter().flat_map(named_doubts).collect();
+    let mut planned = Vec::with_capacity(plan.parts.len() + 1);
+    for (at, part) in plan.parts.into_iter().enumerate() {
+        let mut child = Replay {
+            id: ReplayId::new(now, rand::random()),
+            parent: Some(new.id),
+            ordinal: at as u32 + 1,
+            source: None,
+            event_type: None,
+            error_class: None,
+            by_class: Vec::new(),
+            excluded: Vec::new(),
+            doubts: Vec::new(),
+            ..whole.clone()
+        };
+        let members = describe(&mut child, part);
+        whole.counts.merge(&child.counts);
+        planned.push(Planned { replay: child, members });
+    }
+    planned.insert(0, Planned { replay: whole, members: Vec::new() });
+    planned
+}
+
+fn blank(new: &NewReplay, plan: &Plan, now: Timestamp) -> Replay {
+    Replay {
+        id: new.id,
+        parent: None,
+        ordinal: 1,
+        state: ReplayState::Planned,
+        query: match &new.members {
+            Members::Query { text, .. } => Some(text.clone()),
+            Members::Ids(_) => None,
+        },
+        source: None,
+        event_type: None,
+        error_class: None,
+        cause: new.cause,
+        settings: new.settings.clone(),
+        author: new.author.clone(),
+        reason: new.reason.clone(),
+        created_at: now,
+        expires_at: new.expires_at,
+        started_at: None,
+        ended_at: None,
+        stop_reason: None,
+        stop_letters: Vec::new(),
+        approvals: Vec::new(),
+        approvals_needed: plan.approvals_needed,
+        by_class: Vec::new(),
+        excluded: plan.excluded.clone(),
+        doubts: Vec::new(),
+        counts: ItemCounts::default(),
+    }
+}
+
+/// Says of a replay what its part is; returns its members.
+fn describe(replay: &mut Replay, part: Part) -> Vec<Member> {
+    replay.source = Some(part.source);
+    replay.event_type = part.event_type;
+    replay.error_class = part.error_class;
+    replay.by_class = part.by_class;
+    replay.doubts = part.doubts;
+    replay.settings.order = part.order;
+    replay.counts.set(ItemState::Frozen, part.members.len() as u64);
+    part.members
+}
+
+fn common<'a>(mut values: impl Iterator<Item = Option<&'a str>>) -> Option<String> {
+    let first = values.next()??;
+    values.all(|value| value == Some(first)).then(|| first.to_string())
+}
+
+fn named_doubts(part: &Part) -> impl Iterator<Item = String> {
+    let class = part.error_class.as_deref().unwrap_or("no class");
+    part.doubts.iter().map(move |doubt| format!("{} {class}: {doubt}", part.source))
+}
+
+/// The question whose answers are members: open, whatever it says of statuses. And the one whose answers are not.
+pub(crate) fn open_and_not(query: &Query) -> (Query, Query) {
+    let with = |negated: bool| {
+        let mut query = query.clone();
+        query.terms.push(Term { negated, matcher: Matcher::Status(Status::Open) });
+        query
+    };
+    (with(false), with(true))
+}
+
+/// Ids without repetition.
+pub(crate) fn distinct(ids: &[LetterId]) -> Vec<LetterId> {
+    let mut ids = ids.to_vec();
+    ids.sort_unstable();
+    ids.dedup();
+    ids
+}

@@ -1,0 +1,97 @@
+//! Repairs beside the letters they repair.
+
+use dlo_core::id::LetterId;
+use dlo_core::letter::Status;
+use dlo_core::message::{Message, Payload};
+use dlo_core::time::Timestamp;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::super::{audit, read_error, steps};
+use crate::block::Block;
+use crate::repairs::Sealed;
+use crate::{Deed, Event, Repair, Repaired, StoreError};
+
+pub(super) fn write(
+    db: &Connection,
+    repairs: &[Sealed],
+    deed: &Deed,
+    now: Timestamp,
+) -> Result<Vec<Repaired>, StoreError> {
+    repairs.iter().map(|repair| write_one(db, repair, deed, now)).collect()
+}
+
+fn write_one(db: &Connection, repair: &Sealed, deed: &Deed, now: Timestamp) -> Result<Repaired, StoreError> {
+    match steps::status(db, repair.letter)? {
+        None => return Ok(Repaired::Missing),
+        Some(Status::Open) => {}
+        Some(other) => return Ok(Repaired::NotOpen(other)),
+    }
+    let letter = repair.letter.0.as_bytes();
+    db.prepare_cached("UPDATE repairs SET active = 0 WHERE letter = ?1 AND active = 1")
+        .and_then(|mut former| former.execute([letter]))
+        .map_err(read_error)?;
+    db.prepare_cached(
+        "INSERT INTO repairs SELECT ?1, ifnull(max(number), 0) + 1, ?2, ?3, ?4, ?5, ?6, ?7, 1
+           FROM repairs WHERE letter = ?1",
+    )
+    .and_then(|mut insert| {
+        insert.execute(params![
+            letter,
+            repair.key,
+            repair.message,
+            deed.author,
+            deed.reason,
+            repair.expression,
+            now.as_micros(),
+        ])
+    })
+    .map_err(read_error)?;
+    let row = audit::Row { letter: Some(repair.letter), ..audit::Row::by(now, Event::Repaired, 1, deed) };
+    audit::append(db, &row)?;
+    Ok(Repaired::Stored)
+}
+
+/// The message that is sent instead of the original, if there is one.
+pub(super) fn active(db: &Connection, letter: LetterId) -> Result<Option<Message>, StoreError> {
+    let found = db
+        .prepare_cached("SELECT msg_key, message FROM repairs WHERE letter = ?1 AND active = 1")
+        .and_then(|mut find| {
+            find.query_row([letter.0.as_bytes()], |row| Ok((row.get(0)?, row.get(1)?))).optional()
+        })
+        .map_err(read_error)?;
+    found.map(|(key, message): (Option<Vec<u8>>, Vec<u8>)| open(key, &message)).transpose()
+}
+
+fn open(key: Option<Vec<u8>>, message: &[u8]) -> Result<Message, StoreError> {
+    let cold = Block::open(message)?.cold(0)?;
+    Ok(Message { key: key.map(Payload::from), headers: cold.headers, payload: cold.payload })
+}
+
+pub(super) fn all(db: &Connection, letter: LetterId) -> Result<Vec<Repair>, StoreError> {
+    let sql = "SELECT msg_key, message, number, author, reason, expression, at, active FROM repairs
+                WHERE letter = ?1 ORDER BY number";
+    let found: Vec<(Option<Vec<u8>>, Vec<u8>, Repair)> = db
+        .prepare_cached(sql)
+        .and_then(|mut find| {
+            find.query_map([letter.0.as_bytes()], |row| repair(row, letter)).and_then(Iterator::collect)
+        })
+        .map_err(read_error)?;
+    found
+        .into_iter()
+        .map(|(key, message, repair)| Ok(Repair { message: open(key, &message)?, ..repair }))
+        .collect()
+}
+
+fn repair(row: &Row<'_>, letter: LetterId) -> rusqlite::Result<(Option<Vec<u8>>, Vec<u8>, Repair)> {
+    let repair = Repair {
+        letter,
+        number: row.get(2)?,
+        message: Message::default(),
+        author: row.get(3)?,
+        reason: row.get(4)?,
+        expression: row.get(5)?,
+        at: Timestamp::from_micros(row.get(6)?),
+        active: row.get(7)?,
+    };
+    Ok((row.get(0)?, row.get(1)?, repair))
+}

@@ -24,6 +24,7 @@ use crate::gates::{Coming, Ended, Passage};
 use crate::handler::{Context, Unhandled};
 use crate::lanes::{Carried, Lane};
 use crate::letters::Death;
+use crate::receipts::Receipt;
 use crate::shared::{Running, Shared};
 use crate::story::Story;
 
@@ -116,6 +117,9 @@ impl Shared {
                         took,
                         replay: context.replay.as_ref(),
                     });
+                    if let (Some(receipts), Some(mark)) = (&self.receipts, &context.replay) {
+                        receipts.take(Receipt::new(mark, &self.letters.group, self.clock.now()));
+                    }
                     self.forget(&held);
                     return Some(held.right.settle(Settlement::Done));
                 }

@@ -21,6 +21,7 @@ use crate::config::{Behind, ConsumerConfig, OrderBy};
 use crate::consumer::Consumer;
 use crate::events::Watch;
 use crate::handler::Handler;
+use crate::receipts::Receipts;
 
 /// How failures of one queue are met.
 #[derive(Debug, Clone, PartialEq)]
@@ -102,6 +103,7 @@ pub struct ConsumerBuilder {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) seed: u64,
     pub(crate) watch: Option<Arc<dyn Watch>>,
+    pub(crate) receipts: Option<Arc<dyn Receipts>>,
     /// Where the journal is kept; `None`: nowhere.
     pub(crate) journal: Option<PathBuf>,
     stateless: bool,
@@ -125,6 +127,7 @@ impl ConsumerBuilder {
             clock: Arc::new(SystemClock),
             seed: rand::random(),
             watch: None,
+            receipts: None,
             journal: None,
             stateless: false,
         }
@@ -229,6 +232,12 @@ impl ConsumerBuilder {
     /// Told of everything that happens.
     pub fn watch(mut self, watch: Arc<dyn Watch>) -> Self {
         self.watch = Some(watch);
+        self
+    }
+
+    /// Told which replayed messages were handled; without it nobody is.
+    pub fn receipts(mut self, receipts: Arc<dyn Receipts>) -> Self {
+        self.receipts = Some(receipts);
         self
     }
 

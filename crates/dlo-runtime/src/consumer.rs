@@ -125,6 +125,7 @@ impl Consumer {
             outbox: Outbox::new(ways),
             clock: told.clock,
             watch,
+            receipts: told.receipts,
             stories: Mutex::new(Stories::default()),
             random: Mutex::new(StdRng::seed_from_u64(told.seed)),
             shutdown: CancellationToken::new(),

@@ -3,13 +3,18 @@
 //! What finishes is settled. What waits for a gate, a delay or its lane, what fails from now on, and what is not done in
 //! time goes back to the broker as it came: not charged, not parked. A deployment dead-letters nothing.
 
+use std::time::Duration;
+
 use dlo_core::broker::BrokerError;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::consumer::Consumer;
 use crate::events::Event;
 use crate::receiving::Receiving;
 use crate::settling::Worker;
+
+/// How long the last receipts may take, when everything else is over.
+const RECEIPTS: Duration = Duration::from_secs(3);
 
 impl Consumer {
     pub(crate) async fn drain(mut self, receiving: Receiving, worker: Worker) -> Result<(), BrokerError> {
@@ -33,6 +38,9 @@ impl Consumer {
             Some(source) => source.close().await,
             None => Ok(()),
         };
+        if let Some(receipts) = &self.shared.receipts {
+            let _in_time = timeout(RECEIPTS, receipts.flush()).await;
+        }
         told.and(closed)
     }
 }

@@ -55,6 +55,7 @@ mod outbox;
 mod pills;
 #[cfg(feature = "push")]
 pub mod push;
+mod receipts;
 mod receiving;
 mod room;
 mod settling;
@@ -70,6 +71,7 @@ pub use controls::{Controls, UnderWay};
 pub use events::{DeadLettered, Event, Watch};
 pub use handler::{Context, Handler, IntoFailure, Unhandled, describe};
 pub use metrics::{Metrics, Snapshot, Tally, Timed};
+pub use receipts::{Receipt, Receipts};
 
 /// Words of the core that every handler needs.
 pub use dlo_core::{failure::Failure, message::Message};

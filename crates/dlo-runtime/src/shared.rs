@@ -23,6 +23,7 @@ use crate::lanes::Lane;
 use crate::letters::Letters;
 use crate::outbox::Outbox;
 use crate::pills::Pills;
+use crate::receipts::Receipts;
 use crate::room::Room;
 use crate::story::{Stories, Story};
 
@@ -36,6 +37,7 @@ pub(crate) struct Shared {
     pub(crate) outbox: Outbox,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) watch: Arc<dyn Watch>,
+    pub(crate) receipts: Option<Arc<dyn Receipts>>,
     pub(crate) gates: Gates,
     pub(crate) pills: Pills,
     pub(crate) stories: Mutex<Stories>,

@@ -11,6 +11,7 @@ mod worker;
 use std::path::Path;
 
 use dlo_runtime::Metrics;
+use dlo_runtime::push::OfficeReceipts;
 use tokio::net::TcpListener;
 use tokio::signal::unix::SignalKind;
 use tokio_util::sync::CancellationToken;
@@ -62,7 +63,7 @@ async fn consume(config: Config, names: &[String]) -> Outcome {
     let (mut terminate, mut interrupt) =
         (listen_for(SignalKind::terminate())?, listen_for(SignalKind::interrupt())?);
     let mut hangup = listen_for(SignalKind::hangup())?;
-    let mut crew = Crew::new(Metrics::new());
+    let mut crew = Crew::new(Metrics::new(), receipts(&config)?);
     crew.take_up(&config, chosen(&config, names)?).await?;
     welcome(&config, &listener, crew.len())?;
     let closed = CancellationToken::new();
@@ -85,6 +86,13 @@ async fn consume(config: Config, names: &[String]) -> Outcome {
     // The port has no state: how its last connection ended is nobody's concern.
     let _ = port.await;
     ended
+}
+
+/// The way to the office, where there is one.
+fn receipts(config: &Config) -> Outcome<Option<OfficeReceipts>> {
+    let Some(office) = &config.consume.office else { return Ok(None) };
+    let made = OfficeReceipts::new(&office.address, office.token.as_ref().map(|token| token.reveal()));
+    made.map(Some).map_err(|bad| Failure::usage(bad.to_string()))
 }
 
 /// On SIGHUP: reads the file anew. One that is wrong changes nothing.

@@ -8,10 +8,11 @@ use std::path::PathBuf;
 
 use dlo_core::limits;
 use dlo_runtime::ConsumerConfig;
-use dlo_runtime::push::{self, Batch, PushConfig};
+use dlo_runtime::push::{self, BadOffice, Batch, OfficeReceipts, PushConfig};
 
 use super::problem::near;
 use super::reader::Section;
+use super::secret::Secret;
 use super::sources::{Broker, Source};
 
 /// How `dlo consume` itself runs.
@@ -21,6 +22,15 @@ pub(crate) struct Consume {
     pub(crate) listen: SocketAddr,
     /// Journals and spools of the consumers that name no `state` of their own.
     pub(crate) data: PathBuf,
+    /// Where receipts of replayed messages go.
+    pub(crate) office: Option<Office>,
+}
+
+/// An office that is told which replayed messages were handled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Office {
+    pub(crate) address: String,
+    pub(crate) token: Option<Secret>,
 }
 
 impl Default for Consume {
@@ -28,6 +38,7 @@ impl Default for Consume {
         Self {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8405)),
             data: PathBuf::from("dlo-consume-data"),
+            office: None,
         }
     }
 }
@@ -59,8 +70,30 @@ pub(super) fn consume(section: Section<'_>) -> Consume {
         address
     });
     let data = section.path("data");
+    let office = office(&section);
     section.check();
-    Consume { listen: listen.unwrap_or(default.listen), data: data.unwrap_or(default.data) }
+    Consume { listen: listen.unwrap_or(default.listen), data: data.unwrap_or(default.data), office }
+}
+
+fn office(section: &Section<'_>) -> Option<Office> {
+    let (address, token) = (section.text("office"), section.text("office_token"));
+    let Some(address) = address else {
+        if token.is_some() {
+            section.problem("office_token", "is of no use without `office`, the address of the office");
+        }
+        return None;
+    };
+    match OfficeReceipts::new(&address, token.as_deref()) {
+        Ok(_) => Some(Office { address, token: token.map(Secret::new) }),
+        Err(bad @ BadOffice::Address(_)) => {
+            section.problem("office", bad.to_string());
+            None
+        }
+        Err(bad @ BadOffice::Token) => {
+            section.problem("office_token", bad.to_string());
+            None
+        }
+    }
 }
 
 pub(super) fn consumers(root: &Section<'_>, brokers: &[Broker], sources: &[Source]) -> Vec<Consumer> {
@@ -211,6 +244,34 @@ mod tests {
         )
         .unwrap();
         assert_eq!((direct.consumers[0].name.as_str(), direct.consumers[0].dlq.as_str()), ("jobs", "dead"));
+    }
+
+    #[test]
+    fn an_office_for_receipts_is_an_address_and_its_token_is_not_shown() {
+        let parse =
+            |text: &str| Config::parse("dlo.toml", text, &|_| None).map_err(|problems| problems.to_string());
+        let config =
+            parse("[consume]\noffice = \"http://127.0.0.1:8404\"\noffice_token = \"hunter2\"").unwrap();
+        let office = config.consume.office.clone().unwrap();
+        assert_eq!(
+            (office.address.as_str(), office.token.unwrap().reveal()),
+            ("http://127.0.0.1:8404", "hunter2")
+        );
+        assert!(!format!("{:?}", config.consume).contains("hunter2"));
+        for (text, words) in [
+            (
+                "office = \"office\"",
+                "line 2: `consume.office` expected the address of the office, such as http://127.0.0.1:8404: the host is missing",
+            ),
+            (
+                "office_token = \"t\"",
+                "line 2: `consume.office_token` is of no use without `office`, the address of the office",
+            ),
+            ("offise = \"http://h\"", "line 2: `consume.offise` is not a setting; did you mean `office`?"),
+        ] {
+            let refusal = parse(&format!("[consume]\n{text}")).map(|_| ()).unwrap_err();
+            assert_eq!(refusal, format!("dlo.toml, {words}"));
+        }
     }
 
     #[test]

@@ -1,14 +1,15 @@
 //! A handler in another process, in any language: each message is pushed to it over HTTP.
 //!
 //! The request is made in `request.rs`, the answer read in `answer.rs` and `said.rs`; both are pure. `pool.rs` keeps the
-//! connections. `batch.rs` gathers messages into one request, `batch_body.rs` has its words. The contract is written
-//! down in `docs/reference/consume.md`. What becomes of a message is decided where it is for every handler: by rules and
+//! connections. `batch.rs` gathers messages into one request, `batch_body.rs` has its words; `office.rs` posts receipts
+//! of replayed messages. The contract is written down in `docs/reference/consume.md`. What becomes of a message is decided where it is for every handler: by rules and
 //! `decide`.
 
 mod answer;
 mod batch;
 mod batch_body;
 mod health;
+mod office;
 mod pool;
 mod request;
 mod retry_after;
@@ -30,6 +31,7 @@ use crate::handler::{Context, Handler, Unhandled};
 pub use batch::Batch;
 use batch::Gatherer;
 use health::Health;
+pub use office::{BadOffice, OfficeReceipts, ReceiptCounts};
 use pool::{Answer, NoAnswer, Pool};
 pub use target::BadTarget;
 use target::Target;

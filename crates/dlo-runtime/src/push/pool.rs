@@ -1,4 +1,4 @@
-//! Connections to one handler, kept alive: one request at a time on each, as many as there are messages in hand.
+//! Connections to one server, kept alive: one request at a time on each, as many as there are messages in hand.
 //!
 //! A connection has no task of its own: whoever uses it drives it, so a request costs no hop between tasks. One that
 //! idles is closed after [`IDLE`], before the server's own timeout can meet our next request half-way. Only a
@@ -97,7 +97,7 @@ impl Pool {
             Ok(answered) => Ok(self.finish(open, answered)),
             Err(Failed::Lost(cause)) => Err(NoAnswer::Lost(cause)),
             Err(Failed::Unsent(_)) => {
-                Err(NoAnswer::Absent("the handler closes connections before it reads from them".to_owned()))
+                Err(NoAnswer::Absent("it closes connections before it reads from them".to_owned()))
             }
         }
     }
@@ -220,5 +220,5 @@ fn told(error: &hyper::Error) -> String {
         text.push_str(": ");
         text.push_str(&cause.to_string());
     }
-    format!("the connection to the handler was lost: {text}")
+    format!("the connection was lost: {text}")
 }

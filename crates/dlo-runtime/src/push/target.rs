@@ -19,6 +19,13 @@ pub(super) type Wire = Either<TcpStream, TlsStream<TcpStream>>;
 #[error("expected an address such as http://127.0.0.1:9000/price: {0}")]
 pub struct BadTarget(String);
 
+impl BadTarget {
+    /// What is wrong with it, without the example.
+    pub(super) fn why(&self) -> &str {
+        &self.0
+    }
+}
+
 /// An address, ready to be connected to.
 #[derive(Clone)]
 pub(super) struct Target {

@@ -9,6 +9,7 @@ mod outages;
 mod parking;
 #[cfg(all(test, feature = "push"))]
 mod push;
+mod receipts;
 mod retrying;
 mod shop;
 mod sim;

@@ -11,6 +11,7 @@ use dlo_core::broker::Broker;
 use dlo_core::classify::{Rule, Ruleset};
 use dlo_core::time::Clock;
 use dlo_runtime::Metrics;
+use dlo_runtime::push::OfficeReceipts;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -43,6 +44,7 @@ struct AtWork {
 #[derive(Debug)]
 pub(super) struct Crew {
     board: Board,
+    receipts: Option<OfficeReceipts>,
     at_work: BTreeMap<Name, AtWork>,
     brokers: BTreeMap<String, (BrokerConfig, Arc<dyn Broker>)>,
     failures: (mpsc::Sender<String>, mpsc::Receiver<String>),
@@ -51,10 +53,11 @@ pub(super) struct Crew {
 }
 
 impl Crew {
-    pub(super) fn new(metrics: Metrics) -> Self {
+    pub(super) fn new(metrics: Metrics, receipts: Option<OfficeReceipts>) -> Self {
         // One failure ends the sidecar; more need no room.
         Self {
-            board: Board::new(metrics),
+            board: Board::new(metrics, receipts.clone()),
+            receipts,
             at_work: BTreeMap::new(),
             brokers: BTreeMap::new(),
             failures: mpsc::channel(1),
@@ -123,6 +126,7 @@ impl Crew {
             broker,
             rules,
             standing: Arc::clone(&standing),
+            receipts: self.receipts.clone(),
             stop: stop.clone(),
         };
         let (failures, first, seen) = (self.failures.0.clone(), self.is_new, Arc::clone(&standing));

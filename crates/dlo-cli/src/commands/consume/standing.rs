@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use dlo_runtime::push::OfficeReceipts;
 use dlo_runtime::{Metrics, Tally};
 use serde_json::{Value, json};
 
@@ -90,11 +91,12 @@ impl Standing {
 pub(super) struct Board {
     standings: Arc<Mutex<Vec<Arc<Standing>>>>,
     pub(super) metrics: Metrics,
+    receipts: Option<OfficeReceipts>,
 }
 
 impl Board {
-    pub(super) fn new(metrics: Metrics) -> Self {
-        Self { standings: Arc::default(), metrics }
+    pub(super) fn new(metrics: Metrics, receipts: Option<OfficeReceipts>) -> Self {
+        Self { standings: Arc::default(), metrics, receipts }
     }
 
     pub(super) fn show(&self, standings: Vec<Arc<Standing>>) {
@@ -107,7 +109,11 @@ impl Board {
 
     pub(super) fn status(&self) -> Value {
         let consumers: Vec<Value> = self.all().iter().map(|standing| standing.as_json()).collect();
-        json!({ "version": env!("CARGO_PKG_VERSION"), "consumers": consumers })
+        let receipts = self.receipts.as_ref().map(|office| {
+            let counts = office.counts();
+            json!({ "taken": counts.taken, "dropped": counts.dropped })
+        });
+        json!({ "version": env!("CARGO_PKG_VERSION"), "consumers": consumers, "receipts": receipts })
     }
 
     /// Those that are not at work, by name.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use dlo_core::broker::{Broker, BrokerError};
 use dlo_core::classify::Ruleset;
-use dlo_runtime::push::PushHandler;
+use dlo_runtime::push::{OfficeReceipts, PushHandler};
 use tokio_util::sync::CancellationToken;
 
 use super::standing::{Phase, Standing};
@@ -28,6 +28,7 @@ pub(super) struct Worker {
     pub(super) broker: Arc<dyn Broker>,
     pub(super) rules: Ruleset,
     pub(super) standing: Arc<Standing>,
+    pub(super) receipts: Option<OfficeReceipts>,
     pub(super) stop: CancellationToken,
 }
 
@@ -98,6 +99,10 @@ impl Worker {
     }
 
     fn told(&self, builder: dlo_runtime::ConsumerBuilder) -> dlo_runtime::ConsumerBuilder {
+        let builder = match &self.receipts {
+            Some(office) => builder.receipts(Arc::new(office.clone())),
+            None => builder,
+        };
         builder
             .config(self.consumer.settings.clone())
             .dead_letters(&self.consumer.dlq)

@@ -1,0 +1,41 @@
+//! Receipts: the office is told which replayed messages were handled, so that a replay ends in facts and not in hope.
+//!
+//! Whoever takes them must return at once and may lose some: a receipt is worth less than the message. One that is lost
+//! leaves a replay with an outcome that is known from elsewhere, or not at all. A message that is delivered again
+//! after a crash makes its receipt again; the office counts it once.
+
+use async_trait::async_trait;
+use dlo_core::envelope::ReplayMark;
+use dlo_core::id::LetterId;
+use dlo_core::time::Timestamp;
+
+/// A replayed message was handled.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Receipt {
+    /// The id of the send.
+    pub replay_id: String,
+    /// The letter that was sent on, where the message says it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub letter: Option<LetterId>,
+    /// The consumer group that handled it.
+    pub consumer: String,
+    pub handled_at: Timestamp,
+}
+
+impl Receipt {
+    pub(crate) fn new(mark: &ReplayMark, consumer: &str, handled_at: Timestamp) -> Self {
+        let (replay_id, consumer) = (mark.replay_id.clone(), consumer.to_owned());
+        Self { replay_id, letter: mark.letter, consumer, handled_at }
+    }
+}
+
+/// Where receipts go.
+#[async_trait]
+pub trait Receipts: Send + Sync {
+    /// Takes a receipt, in the middle of things: return at once, and never fail.
+    fn take(&self, receipt: Receipt);
+
+    /// Returns when everything that was taken is on its way or given up. The consumer waits for it when it stops, a few
+    /// seconds at most.
+    async fn flush(&self) {}
+}

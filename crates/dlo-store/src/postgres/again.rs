@@ -2,8 +2,8 @@
 //!
 //! The letter moves to the place of its new failure and shows that failure; what it was before stands in `deaths`.
 //! Its payload, key, headers and origin stay those of the first time. If the letter is closed meanwhile (discarded,
-//! compensated, archived) the death is recorded and the letter stays closed. A letter that comes back through another
-//! source is that source's from then on. Its row is locked by whoever calls.
+//! compensated, archived) the death is recorded and the letter stays closed; if another replay has it in hand by now, it
+//! stays there. A letter that comes back through another source is that source's from then on. Its row is locked by whoever calls.
 
 use deadpool_postgres::Transaction;
 use dlo_core::id::LetterId;
@@ -12,10 +12,10 @@ use dlo_core::time::Timestamp;
 use dlo_core::words;
 
 use super::letters::Row;
-use super::read_error;
 use super::rows::{self, GroupRow};
 use super::tally::Tally;
 use super::text::{escape, escape_option};
+use super::{read_error, replays};
 use crate::StoreError;
 use crate::place::Place;
 
@@ -37,7 +37,9 @@ pub(super) async fn die_again(
     now: Timestamp,
 ) -> Result<(), StoreError> {
     let former = find(db, row.id).await?;
-    let status = Step::DieAgain.apply(former.status).unwrap_or(former.status);
+    let held = replays::come_back(db, row.id, row.letter, now).await?;
+    let status =
+        if held { former.status } else { Step::DieAgain.apply(former.status).unwrap_or(former.status) };
     if former.deaths == 1 {
         copy_first(db, row.id).await?;
     }

@@ -18,6 +18,7 @@ use crate::StoreError;
 const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/postgres/0001_letters.sql"),
     include_str!("../../migrations/postgres/0002_marks.sql"),
+    include_str!("../../migrations/postgres/0003_replays.sql"),
 ];
 
 /// Connections of one process; also the number of its transactions at the same time.

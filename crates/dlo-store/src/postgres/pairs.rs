@@ -11,6 +11,7 @@ use super::read_error;
 use super::rows::{self, GroupRow};
 use super::text::{escape, escape_option};
 use crate::StoreError;
+use crate::place::Place;
 
 type Value<'q> = Box<dyn ToSql + Sync + Send + 'q>;
 
@@ -95,6 +96,21 @@ impl<'q> Pairs<'q> {
         );
         let row = db.query_one(&sql, &self.parameters()).await.map_err(read_error)?;
         rows::number(row.get(0), "counts.n")
+    }
+
+    /// Where the letters of the pairs stand, oldest first; those of overflow groups by their own words.
+    pub(super) async fn places(&self, db: &Transaction<'_>, most: i64) -> Result<Vec<Place>, StoreError> {
+        let mut parameters = self.parameters();
+        parameters.push(&most);
+        let sql = format!(
+            "SELECT l.place FROM groups g JOIN letters l ON l.group_id = g.id
+              WHERE l.status = ANY($1) AND (NOT g.overflow{} OR g.overflow{}) ORDER BY l.place LIMIT ${}",
+            self.condition,
+            self.own,
+            parameters.len()
+        );
+        let found = db.query(&sql, &parameters).await.map_err(read_error)?;
+        Ok(found.iter().map(|row| Place(row.get(0))).collect())
     }
 
     /// The pairs themselves.

@@ -68,6 +68,27 @@ pub(super) async fn count(db: &Transaction<'_>, query: &Query, at_most: u64) -> 
     Ok(count)
 }
 
+/// The places of all matches, oldest first; no more than `most` and one.
+pub(super) async fn places(
+    db: &Transaction<'_>,
+    query: &Query,
+    most: usize,
+) -> Result<Vec<Place>, StoreError> {
+    let mut search = Search::new(query, Place::END);
+    if !search.filter.concerns_rows() {
+        // Groups and statuses are all that is asked for: nothing has to be held against the query.
+        return Pairs::new(query, search.statuses()).places(db, most as i64 + 1).await;
+    }
+    let mut places = Vec::new();
+    let mut take = |found: Found| {
+        places.push(found.place);
+        places.len() <= most
+    };
+    search.run(db, ROUND as usize, None, &mut take).await?;
+    places.sort_unstable();
+    Ok(places)
+}
+
 /// How a search came to its end.
 enum Ended {
     /// Nothing is left.

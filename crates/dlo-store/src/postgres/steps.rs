@@ -15,12 +15,15 @@ use super::tally::Tally;
 use super::{audit, read_error};
 use crate::{Deed, Event, Stepped, StoreError};
 
-struct Standing {
+/// A letter that is locked.
+pub(super) struct Standing {
     place: i64,
     group: GroupRow,
-    status: Status,
-    /// Took the step in this call.
+    pub(super) status: Status,
+    /// Took a step in this transaction.
     moved: bool,
+    /// Sends among its steps.
+    sends: i64,
 }
 
 pub(super) async fn step(
@@ -44,23 +47,29 @@ pub(super) async fn step(
         }
         results.push(result);
     }
-    write(db, standing.values().filter(|letter| letter.moved), step).await?;
+    write(db, standing.values()).await?;
     audit::append(db, &log).await?;
     tally.write(db, now).await?;
     Ok(results)
 }
 
-fn take(letter: &mut Standing, step: Step, tally: &mut Tally) -> Stepped {
+/// Takes the step in memory; [`write`] writes it.
+pub(super) fn take(letter: &mut Standing, step: Step, tally: &mut Tally) -> Stepped {
     let from = letter.status;
     let Ok(to) = step.apply(from) else { return Stepped::Illegal { from } };
     tally.count(letter.group, from, -1);
     tally.count(letter.group, to, 1);
     letter.status = to;
     letter.moved = true;
+    letter.sends += i64::from(step.is_send());
     Stepped::Moved { from, to }
 }
 
-async fn lock(db: &Transaction<'_>, ids: &[LetterId]) -> Result<HashMap<LetterId, Standing>, StoreError> {
+/// Locks letters in the order of their ids; those that are here.
+pub(super) async fn lock(
+    db: &Transaction<'_>,
+    ids: &[LetterId],
+) -> Result<HashMap<LetterId, Standing>, StoreError> {
     let ids: Vec<Uuid> = ids.iter().map(|id| id.0).collect();
     let sql = "SELECT id, place, group_id, status FROM letters WHERE id = ANY($1) ORDER BY id FOR UPDATE";
     let statement = db.prepare_cached(sql).await.map_err(read_error)?;
@@ -69,25 +78,28 @@ async fn lock(db: &Transaction<'_>, ids: &[LetterId]) -> Result<HashMap<LetterId
         .iter()
         .map(|row| {
             let status = rows::status(row.get(3))?;
-            let standing = Standing { place: row.get(1), group: row.get(2), status, moved: false };
+            let standing = Standing { place: row.get(1), group: row.get(2), status, moved: false, sends: 0 };
             Ok((LetterId(row.get(0)), standing))
         })
         .collect()
 }
 
-async fn write<'s>(
+/// Writes those that took a step.
+pub(super) async fn write<'s>(
     db: &Transaction<'_>,
-    moved: impl Iterator<Item = &'s Standing>,
-    step: Step,
+    letters: impl Iterator<Item = &'s Standing>,
 ) -> Result<(), StoreError> {
-    let (places, statuses): (Vec<i64>, Vec<i16>) =
-        moved.map(|letter| (letter.place, i16::from(letter.status.number()))).unzip();
-    if places.is_empty() {
+    let moved: Vec<&Standing> = letters.filter(|letter| letter.moved).collect();
+    if moved.is_empty() {
         return Ok(());
     }
-    let sql = "UPDATE letters l SET status = t.status, replays = l.replays + $3
-                 FROM UNNEST($1::bigint[], $2::smallint[]) AS t (place, status) WHERE l.place = t.place";
+    let places: Vec<i64> = moved.iter().map(|letter| letter.place).collect();
+    let statuses: Vec<i16> = moved.iter().map(|letter| letter.status.number().into()).collect();
+    let sends: Vec<i64> = moved.iter().map(|letter| letter.sends).collect();
+    let sql = "UPDATE letters l SET status = t.status, replays = l.replays + t.sends
+                 FROM UNNEST($1::bigint[], $2::smallint[], $3::bigint[]) AS t (place, status, sends)
+                WHERE l.place = t.place";
     let statement = db.prepare_cached(sql).await.map_err(read_error)?;
-    db.execute(&statement, &[&places, &statuses, &i64::from(step.is_send())]).await.map_err(read_error)?;
+    db.execute(&statement, &[&places, &statuses, &sends]).await.map_err(read_error)?;
     Ok(())
 }

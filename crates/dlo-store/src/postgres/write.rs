@@ -135,6 +135,7 @@ async fn write(
     write_blocks(db, batch, &block_ids).await?;
     let (back, mut new): (Vec<Row<'_>>, Vec<Row<'_>>) = rows.into_iter().partition(|row| row.again);
     letters::insert(db, &mut new, now).await?;
+    write_pointers(db, batch, results, fresh).await?;
     let mut tally = Tally::default();
     let mut log = Vec::new();
     for row in &new {
@@ -156,6 +157,26 @@ async fn write(
     }
     audit::append(db, &log).await?;
     tally.write(db, now).await
+}
+
+/// Remembers the new letters that only point to a record: there is nothing to send of them.
+async fn write_pointers(
+    db: &Transaction<'_>,
+    batch: &Prepared,
+    results: &[Inserted],
+    fresh: &[usize],
+) -> Result<(), StoreError> {
+    let pointer = |at: &usize| match results[*at] {
+        Inserted::Stored(id) if batch.pointers[*at] => Some(id.0),
+        _ => None,
+    };
+    let pointers: Vec<Uuid> = fresh.iter().filter_map(pointer).collect();
+    if !pointers.is_empty() {
+        db.execute("INSERT INTO pointers SELECT * FROM UNNEST($1::uuid[])", &[&pointers])
+            .await
+            .map_err(read_error)?;
+    }
+    Ok(())
 }
 
 fn row_of<'b>(

@@ -24,6 +24,7 @@ async fn fresh() -> Database {
 
 mod suite {
     crate::conformance::conformance!(crate::postgres::fresh);
+    crate::conformance::replays!(crate::postgres::fresh);
 }
 
 #[test]

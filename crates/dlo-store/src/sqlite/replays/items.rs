@@ -73,9 +73,9 @@ impl<'t> Hand<'t> {
         *self.counts.entry(item.state).or_default() -= 1;
         *self.counts.entry(way.to).or_default() += 1;
         match (item.state.clears_key(), way.to.clears_key()) {
-            (false, true) if !found.waits => self.let_next_go(found)?,
-            (true, false) => self.hold_next(found)?,
-            _ => {}
+            (false, true) => self.let_next_go(found)?,
+            (true, false) => self.mark_next(found, true)?,
+            (true, true) | (false, false) => {}
         }
         Ok(true)
     }
@@ -103,15 +103,23 @@ impl<'t> Hand<'t> {
         Ok(())
     }
 
-    /// Those behind it up to the first that has no good end itself.
+    /// Unless it waits itself: then whoever it waits for lets them go. Looked up now, since this transaction may have
+    /// changed it after the item was read.
     fn let_next_go(&self, found: &FoundItem) -> Result<(), StoreError> {
-        self.mark_next(found, false)
+        if found.lane.is_none() {
+            return Ok(());
+        }
+        let waits: bool = self
+            .db
+            .prepare_cached("SELECT waits FROM replay_items WHERE replay = ?1 AND number = ?2")
+            .and_then(|mut find| {
+                find.query_row(params![self.head.row, found.item.number as i64], |row| row.get(0))
+            })
+            .map_err(read_error)?;
+        if waits { Ok(()) } else { self.mark_next(found, false) }
     }
 
-    fn hold_next(&self, found: &FoundItem) -> Result<(), StoreError> {
-        self.mark_next(found, true)
-    }
-
+    /// Says of those behind it in its lane whether they wait, up to the first that has no good end itself.
     fn mark_next(&self, found: &FoundItem, waits: bool) -> Result<(), StoreError> {
         let Some(lane) = found.lane else { return Ok(()) };
         let mut number = found.item.number as i64;

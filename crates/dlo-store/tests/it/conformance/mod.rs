@@ -174,6 +174,7 @@ macro_rules! replays {
                 what_is_given_back_is_open_again
                 a_receipt_confirms_whatever_was_published
                 a_key_goes_in_its_order_where_order_matters
+                those_behind_letters_that_are_short_need_not_wait_for_them
                 a_letter_that_was_taken_away_is_not_sent
                 verification_sees_a_letter_that_is_in_no_hand
             }

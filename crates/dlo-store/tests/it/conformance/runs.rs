@@ -378,6 +378,17 @@ pub(crate) async fn a_key_goes_in_its_order_where_order_matters(home: &dyn Home)
     conserved(&store).await;
 }
 
+pub(crate) async fn those_behind_letters_that_are_short_need_not_wait_for_them(home: &dyn Home) {
+    let store = home.open().await;
+    let ids = insert(&store, (0..4).map(|n| letter(n, |_| {})).collect()).await;
+    let (replay, lease) = started(&store, plan_orders(&store, ordered()).await).await;
+    let run = Run { id: replay.id, lease: &lease };
+    store.step(&ids[..2], Step::Discard, &deed("ben"), NOW).await.unwrap();
+    let sent = intend(&store, &run, 9, NOW).await;
+    assert_eq!(sent.iter().map(|item| item.number).collect::<Vec<_>>(), [2]);
+    conserved(&store).await;
+}
+
 pub(crate) async fn a_letter_that_was_taken_away_is_not_sent(home: &dyn Home) {
     let store = home.open().await;
     let (replay, lease, ids) = running(&store, 2).await;

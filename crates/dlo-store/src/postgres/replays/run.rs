@@ -1,0 +1,189 @@
+//! A run's writes, each under the lease of its holder: claim, intend, record, doubt, conclude, give back.
+
+use std::collections::HashMap;
+
+use deadpool_postgres::Transaction;
+use dlo_core::letter::Status;
+use dlo_core::replay::ItemState;
+use dlo_core::time::Timestamp;
+
+use super::super::text::escape;
+use super::super::{leases, read_error};
+use super::hand::{Hand, Told};
+use super::rows::{self, Head, Hold};
+use super::whole;
+use crate::StoreError;
+use crate::moves::Move;
+use crate::replays::{Claimed, Conclusion, Run, SendEnd, ToSend};
+
+/// The replay of a run, if the run still has its lease; it keeps it until the transaction ends.
+async fn held(db: &Transaction<'_>, run: &Run<'_>, hold: Hold, now: Timestamp) -> Result<Head, StoreError> {
+    leases::check(db, std::slice::from_ref(run.lease), now).await?;
+    rows::head(db, run.id, hold).await
+}
+
+pub(super) async fn claim(
+    db: &Transaction<'_>,
+    run: &Run<'_>,
+    most: usize,
+    now: Timestamp,
+) -> Result<Claimed, StoreError> {
+    let head = held(db, run, Hold::Update, now).await?;
+    let (row, next) = (head.row, head.next_claim);
+    let mut answer = Claimed::default();
+    if head.state.is_active() {
+        let numbers: Vec<i64> = (next..next.saturating_add(most as i64)).collect();
+        let mut hand = Hand::of_run(db, head, &numbers, now).await?;
+        let frozen: Vec<_> =
+            hand.items.values().map(|found| (found.item.number, found.item.letter)).collect();
+        for (number, letter) in &frozen {
+            let open = hand.status(*letter) == Some(Status::Open);
+            hand.take(*number, if open { Move::CLAIM } else { Move::SHORT }, Told::default());
+            answer.claimed += u64::from(open);
+            answer.short += u64::from(!open);
+        }
+        hand.finish().await?;
+        let next = next + frozen.len() as i64;
+        db.execute("UPDATE replays SET next_claim = $2 WHERE seq = $1", &[&row, &next])
+            .await
+            .map_err(read_error)?;
+    }
+    let sql = "SELECT coalesce(sum(n), 0)::bigint FROM replay_counts WHERE replay = $1 AND state = $2";
+    let frozen = i16::from(ItemState::Frozen.number());
+    let left: i64 = db.query_one(sql, &[&row, &frozen]).await.map_err(read_error)?.get(0);
+    answer.left = left as u64;
+    Ok(answer)
+}
+
+pub(super) async fn intend(
+    db: &Transaction<'_>,
+    run: &Run<'_>,
+    most: usize,
+    now: Timestamp,
+) -> Result<Vec<ToSend>, StoreError> {
+    let head = held(db, run, Hold::Share, now).await?;
+    let rest = "state IN (2, 3, 9) AND state = 2 AND NOT waits ORDER BY number LIMIT $2";
+    let found = rows::items(db, rest, &[&head.row, &(most as i64)]).await?;
+    let numbers: Vec<i64> = found.iter().map(|found| found.item.number as i64).collect();
+    mark(db, head, &numbers, Move::INTEND, now).await
+}
+
+pub(super) async fn intend_again(
+    db: &Transaction<'_>,
+    run: &Run<'_>,
+    numbers: &[u64],
+    now: Timestamp,
+) -> Result<Vec<ToSend>, StoreError> {
+    let head = held(db, run, Hold::Share, now).await?;
+    mark(db, head, &keys(numbers), Move::INTEND_AGAIN, now).await
+}
+
+/// Reads items whole and marks them as intended, as far as they may be sent.
+async fn mark(
+    db: &Transaction<'_>,
+    head: Head,
+    numbers: &[i64],
+    way: Move,
+    now: Timestamp,
+) -> Result<Vec<ToSend>, StoreError> {
+    if !head.state.is_active() || numbers.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut hand = Hand::of_run(db, head, numbers, now).await?;
+    let wanted: Vec<_> = hand
+        .items
+        .values()
+        .filter(|found| way.takes(found.item.state))
+        .map(|found| (found.item.number, found.item.letter))
+        .collect();
+    let mut read: HashMap<u64, whole::Reading> = whole::read(db, &wanted).await?;
+    let mut ready = Vec::with_capacity(wanted.len());
+    for (number, letter) in wanted {
+        let ours = matches!(hand.status(letter), Some(Status::Claimed | Status::InDoubt));
+        match read.remove(&number).filter(|_| ours) {
+            None => {
+                hand.take(number, Move::SHORT, Told::default());
+            }
+            Some(whole::Reading::Unreadable(why)) => {
+                hand.take(number, Move::UNREADABLE, Told { note: Some(why), ..Told::default() });
+            }
+            Some(whole::Reading::Whole(to_send)) => {
+                hand.take(number, way, Told::default());
+                ready.push(*to_send);
+            }
+        }
+    }
+    hand.finish().await?;
+    Ok(ready)
+}
+
+pub(super) async fn record(
+    db: &Transaction<'_>,
+    run: &Run<'_>,
+    ends: &[(u64, SendEnd)],
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    let head = held(db, run, Hold::Free, now).await?;
+    let numbers: Vec<u64> = ends.iter().map(|(number, _)| *number).collect();
+    let mut hand = Hand::of_run(db, head, &keys(&numbers), now).await?;
+    for (number, end) in ends {
+        let told = match end {
+            SendEnd::Sent { partition, offset } => {
+                Told { partition: *partition, offset: *offset, note: None }
+            }
+            SendEnd::Refused(why) => Told { note: Some(why.clone()), ..Told::default() },
+            SendEnd::Unsent | SendEnd::Doubtful => Told::default(),
+        };
+        hand.take(*number, end.as_move(), told);
+    }
+    hand.finish().await
+}
+
+pub(super) async fn doubt(db: &Transaction<'_>, run: &Run<'_>, now: Timestamp) -> Result<u64, StoreError> {
+    let head = held(db, run, Hold::Free, now).await?;
+    let intended = rows::items(db, "state IN (2, 3, 9) AND state = 3", &[&head.row]).await?;
+    let numbers: Vec<i64> = intended.iter().map(|found| found.item.number as i64).collect();
+    Hand::of_run(db, head, &numbers, now).await?.take_all(Move::DOUBT).await
+}
+
+pub(super) async fn give_back(
+    db: &Transaction<'_>,
+    run: &Run<'_>,
+    most: usize,
+    now: Timestamp,
+) -> Result<u64, StoreError> {
+    let head = held(db, run, Hold::Free, now).await?;
+    let rest = "state IN (2, 3, 9) AND state = 2 ORDER BY number LIMIT $2";
+    let claimed = rows::items(db, rest, &[&head.row, &(most as i64)]).await?;
+    let numbers: Vec<i64> = claimed.iter().map(|found| found.item.number as i64).collect();
+    Hand::of_run(db, head, &numbers, now).await?.take_all(Move::GIVE_BACK).await
+}
+
+pub(super) async fn conclude(
+    db: &Transaction<'_>,
+    run: &Run<'_>,
+    numbers: &[u64],
+    how: Conclusion,
+    now: Timestamp,
+) -> Result<u64, StoreError> {
+    let head = held(db, run, Hold::Free, now).await?;
+    Hand::of_run(db, head, &keys(numbers), now).await?.take_all(how.as_move()).await
+}
+
+pub(super) async fn note(
+    db: &Transaction<'_>,
+    run: &Run<'_>,
+    mark: &str,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    let head = held(db, run, Hold::Update, now).await?;
+    db.execute("UPDATE replays SET mark = $2 WHERE seq = $1", &[&head.row, &escape(mark)])
+        .await
+        .map_err(read_error)?;
+    Ok(())
+}
+
+/// Numbers as the database has them; larger ones are no item's.
+pub(super) fn keys(numbers: &[u64]) -> Vec<i64> {
+    numbers.iter().filter_map(|number| i64::try_from(*number).ok()).collect()
+}

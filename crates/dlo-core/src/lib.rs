@@ -13,6 +13,7 @@
 //! | [`broker`] | the port that every broker adapter implements |
 
 pub mod attempt;
+pub mod automation;
 pub mod brake;
 pub mod breaker;
 pub mod broker;

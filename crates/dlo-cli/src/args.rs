@@ -5,6 +5,7 @@
 mod brokers;
 mod client;
 mod local;
+mod replay;
 
 use std::path::PathBuf;
 
@@ -19,6 +20,8 @@ pub(crate) use local::{
     CapacityArgs, CapacityCommand, CheckArgs, ConsumeArgs, DemoArgs, EstimateArgs, ExportCommand, ExportRoot,
     LogArgs, LogFormat, PrometheusArgs, RulesArgs, RulesCommand, RulesTestArgs, ServeArgs,
 };
+
+pub(crate) use replay::{Doubts, PaceArgs, PlanArgs, ReplayArgs, ReplayCommand, SettleArgs, StartArgs};
 
 /// Dead Letter Office: where messages that could not be processed are kept safe, understood, fixed and sent on.
 #[derive(Debug, Parser)]
@@ -59,6 +62,8 @@ pub(crate) enum Command {
     Letters(LettersArgs),
     /// List causes: letters with the same failure form one group
     Groups(GroupsArgs),
+    /// Plan, start, watch and steer the sending of letters back to where they came from
+    Replay(ReplayArgs),
     /// Read the audit log, and prove that no letter is missing
     Audit(AuditArgs),
     /// Try rules on history before they are used

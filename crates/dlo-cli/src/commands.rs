@@ -11,6 +11,7 @@ mod drill;
 mod groups;
 mod letters;
 mod prometheus;
+mod replay;
 mod rules;
 mod serve;
 mod shell;
@@ -33,6 +34,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         Command::Check(args) => check::run(&args, config),
         Command::Letters(args) => letters::run(args),
         Command::Groups(args) => groups::run(args),
+        Command::Replay(args) => replay::run(args),
         Command::Audit(args) => audit::run(args),
         Command::Rules(args) => match args.command {
             RulesCommand::Test(test) => rules::test(&args.client, test, config),

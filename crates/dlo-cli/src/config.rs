@@ -4,13 +4,14 @@
 //! line and the near one; variables are filled in after parsing and cannot become syntax. What is secret is a
 //! [`Secret`] from the first line on. Flags are laid over the file by the commands.
 //!
-//! The settings themselves are read in `server.rs`, `sources.rs`, `consumers.rs` and `rules.rs`, one section each.
+//! The settings themselves are read in `server.rs`, `sources.rs`, `consumers.rs`, `replay.rs` and `rules.rs`, one section each.
 
 mod consumers;
 mod decode;
 mod expand;
 mod problem;
 mod reader;
+mod replay;
 mod rules;
 mod secret;
 mod server;
@@ -23,6 +24,7 @@ use toml_edit::Document;
 
 pub(crate) use consumers::{Consume, Consumer};
 pub(crate) use problem::{Problem, Problems};
+pub(crate) use replay::{Replay, SourceReplay};
 pub(crate) use rules::Rules;
 pub(crate) use secret::{Secret, without_password};
 pub(crate) use server::{Limits, Log, LogStyle, Server, Storage, address, is_postgres};
@@ -44,6 +46,7 @@ pub(crate) struct Config {
     pub(crate) sources: Vec<Source>,
     pub(crate) consume: Consume,
     pub(crate) consumers: Vec<Consumer>,
+    pub(crate) replay: Replay,
     pub(crate) rules: Rules,
     pub(crate) log: Log,
 }
@@ -89,11 +92,12 @@ fn read_all(root: &Section<'_>) -> Config {
     let brokers = sources::brokers(root);
     let sources = sources::sources(root, &brokers);
     let rules = rules::read(root, &sources);
+    let replay = replay::read(&root.section("replay"));
     let log = server::log(root.section("log"));
     let consume = consumers::consume(root.section("consume"));
     let consumers = consumers::consumers(root, &brokers, &sources);
     root.check();
-    Config { file: None, server, brokers, sources, consume, consumers, rules, log }
+    Config { file: None, server, brokers, sources, consume, consumers, replay, rules, log }
 }
 
 fn read(path: &Path) -> Result<String, String> {

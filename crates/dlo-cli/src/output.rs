@@ -109,6 +109,11 @@ impl Progress {
         }
     }
 
+    /// Whether somebody looks.
+    pub(crate) const fn is_seen(&self) -> bool {
+        self.seen
+    }
+
     /// Clears the line, so that what follows begins on an empty one.
     pub(crate) fn end(&mut self) {
         if std::mem::take(&mut self.shown) {

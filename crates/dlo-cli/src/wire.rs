@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use dlo_core::broker::Broker;
 use dlo_core::time::{Clock, Timestamp};
-use dlo_server::{CaptureSpec, HttpLimits, Rules, Server, ServerConfig, Token};
+use dlo_server::{CaptureSpec, HttpLimits, ReplayRules, ReplayTarget, Rules, Server, ServerConfig, Token};
 use dlo_store::postgres::PostgresStore;
 use dlo_store::sqlite::SqliteStore;
 use dlo_store::{DynStore, StoreError, StoreLimits};
 
-use crate::config::{Config, Limits, Storage};
+use crate::config::{Config, Limits, SourceReplay, Storage};
 use crate::exit::{Exit, Failure, Outcome};
 
 /// This machine's clock.
@@ -61,9 +61,21 @@ pub(crate) async fn server(config: &Config, store: DynStore) -> Outcome<Server> 
         server = server.redact(redactor.clone());
     }
     for spec in captures(config, &clock).await? {
-        server = server.capture(spec);
+        server = server.target(target(config, &spec)).capture(spec);
     }
     Ok(server)
+}
+
+/// Where the letters of a captured source are sent: back to its queue. The group that is consumed for it here, if any, is
+/// the one whose progress is watched.
+fn target(config: &Config, spec: &CaptureSpec) -> ReplayTarget {
+    let consumer = config.consumers.iter().find(|consumer| consumer.queue == spec.queue);
+    ReplayTarget {
+        source: spec.source.clone(),
+        broker: Arc::clone(&spec.broker),
+        queue: spec.queue.clone(),
+        group: consumer.map(|consumer| consumer.settings.group.clone()),
+    }
 }
 
 /// The part of the config that an office takes up while it runs.
@@ -76,6 +88,7 @@ fn server_config(config: &Config) -> Outcome<ServerConfig> {
     let limits = &config.server.limits;
     Ok(ServerConfig {
         token: token.map_err(|weak| Failure::usage(format!("`server.token`: {weak}")))?,
+        tokens: named_tokens(config)?,
         hosts: config.server.hosts.clone(),
         limits: HttpLimits {
             connections: limits.connections,
@@ -90,7 +103,32 @@ fn server_config(config: &Config) -> Outcome<ServerConfig> {
             Storage::Postgres(_) => None,
         },
         owners: config.rules.owners.clone(),
+        replay: replay_rules(config),
+        automation: config.rules.automation.clone(),
     })
+}
+
+fn named_tokens(config: &Config) -> Outcome<Vec<(String, Token)>> {
+    let one = |(name, text): &(String, crate::config::Secret)| {
+        let token = Token::new(text.reveal());
+        let token = token.map_err(|weak| Failure::usage(format!("`server.tokens.{name}`: {weak}")))?;
+        Ok((name.clone(), token))
+    };
+    config.server.tokens.iter().map(one).collect()
+}
+
+/// What is allowed of replays. Sources without a broker have nowhere to send to, and are left out.
+fn replay_rules(config: &Config) -> ReplayRules {
+    let with_broker = config.sources.iter().filter(|source| source.broker.is_some());
+    let sources = with_broker.map(|source| {
+        let SourceReplay { approvals, settings } = source.replay.clone();
+        (source.name.clone(), dlo_server::SourceReplay { approvals, settings })
+    });
+    ReplayRules {
+        large: Some(config.replay.large),
+        expires: config.replay.expires,
+        sources: sources.collect(),
+    }
 }
 
 /// What is captured: the sources that have a broker, each broker made once and shared. Reaches for no server; what can

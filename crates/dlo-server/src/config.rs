@@ -1,15 +1,21 @@
 //! What the server is told at its start. Read and checked by the CLI; every value has a default that is safe.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use dlo_core::automation::AutomationRule;
 use dlo_core::owners::Owners;
+use dlo_core::replay::Settings;
+use dlo_store::replays::{PlanPolicy, SourcePolicy};
 
 /// How the office listens and what it allows.
 #[derive(Debug, Clone, Default)]
 pub struct ServerConfig {
     /// Demanded from everybody once it is set, and needed to listen beyond loopback.
     pub token: Option<Token>,
+    /// Tokens of people, by name. Who presents one is that person in every record, and only such may approve.
+    pub tokens: Vec<(String, Token)>,
     /// Names under which browsers may reach the office, besides `localhost` and IP addresses.
     pub hosts: Vec<String>,
     pub limits: HttpLimits,
@@ -17,6 +23,49 @@ pub struct ServerConfig {
     pub scratch: Option<PathBuf>,
     /// Who owns what (E4).
     pub owners: Owners,
+    pub replay: ReplayRules,
+    /// What is done without a person, in order.
+    pub automation: Vec<AutomationRule>,
+}
+
+/// What the office allows of replays, beside what each source says.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReplayRules {
+    /// Plans of more letters than this need one approval more; `None`: none does.
+    pub large: Option<u64>,
+    /// A plan that was not started by then is void.
+    pub expires: Duration,
+    /// By source. A source that is not here has no queue to send to.
+    pub sources: BTreeMap<String, SourceReplay>,
+}
+
+impl Default for ReplayRules {
+    fn default() -> Self {
+        Self { large: Some(10_000), expires: Duration::from_secs(24 * 3_600), sources: BTreeMap::new() }
+    }
+}
+
+impl ReplayRules {
+    /// As the store asks for it when it plans.
+    pub(crate) fn policy(&self) -> PlanPolicy {
+        let one = |source: &SourceReplay| SourcePolicy {
+            approvals: source.approvals,
+            order: source.settings.order,
+        };
+        PlanPolicy {
+            sources: self.sources.iter().map(|(name, source)| (name.clone(), one(source))).collect(),
+            large: self.large,
+            max_payload: None,
+        }
+    }
+}
+
+/// How letters of one source are replayed, unless a plan says otherwise.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct SourceReplay {
+    /// People other than the planner who must approve.
+    pub approvals: u8,
+    pub settings: Settings,
 }
 
 /// Every bound of the door, on one page.

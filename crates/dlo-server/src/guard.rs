@@ -23,12 +23,24 @@ use crate::office::Office;
 /// Answers to probes carry nothing worth a token, and probes have none.
 const OPEN_TO_ALL: &[&str] = &["/healthz", "/readyz"];
 
-pub(crate) async fn check(State(office): State<Arc<Office>>, request: Request<Body>, next: Next) -> Response {
+/// The name of the token that a request presented: the one thing about a person that is proven.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Proven(pub(crate) String);
+
+pub(crate) async fn check(
+    State(office): State<Arc<Office>>,
+    mut request: Request<Body>,
+    next: Next,
+) -> Response {
     let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|info| info.0.ip());
     let asked =
         Asked { peer, method: request.method(), path: request.uri().path(), headers: request.headers() };
     match allowed(&office.config, &asked) {
-        Ok(()) => next.run(request).await,
+        Ok(None) => next.run(request).await,
+        Ok(Some(proven)) => {
+            request.extensions_mut().insert(proven);
+            next.run(request).await
+        }
         Err(problem) => problem.into_response(),
     }
 }
@@ -42,11 +54,11 @@ struct Asked<'a> {
     headers: &'a HeaderMap,
 }
 
-fn allowed(config: &ServerConfig, asked: &Asked<'_>) -> Answer<()> {
+fn allowed(config: &ServerConfig, asked: &Asked<'_>) -> Answer<Option<Proven>> {
     let host = host(config, asked.headers)?;
     same_origin(host, asked)?;
     if OPEN_TO_ALL.contains(&asked.path) {
-        return Ok(());
+        return Ok(None);
     }
     authenticated(config, asked)
 }
@@ -104,23 +116,34 @@ fn is_link(asked: &Asked<'_>, mode: Option<&str>) -> bool {
     asked.method == Method::GET && mode == Some("navigate") && !asked.path.starts_with("/api/")
 }
 
-fn authenticated(config: &ServerConfig, asked: &Asked<'_>) -> Answer<()> {
-    let Some(token) = &config.token else {
+/// Who it is, where the token has a name.
+fn authenticated(config: &ServerConfig, asked: &Asked<'_>) -> Answer<Option<Proven>> {
+    if config.token.is_none() && config.tokens.is_empty() {
         // Also behind a listener on loopback: a forwarded port must not open what the configuration closed.
         if asked.peer.is_some_and(|peer| peer.to_canonical().is_loopback()) {
-            return Ok(());
+            return Ok(None);
         }
         return Err(forbidden(
             "loopback_only",
             "without a token the office answers only on loopback; set `server.token`",
         ));
-    };
+    }
     let presented =
         asked.headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()).and_then(presented);
-    match presented {
-        Some(presented) if token.is(&presented) => Ok(()),
-        Some(_) => Err(unauthorized("wrong_token", "the token is not the office's", asked.path)),
-        None => Err(unauthorized("token_needed", "send the token as `Authorization: Bearer …`", asked.path)),
+    let Some(presented) = presented else {
+        return Err(unauthorized("token_needed", "send the token as `Authorization: Bearer …`", asked.path));
+    };
+    if config.token.as_ref().is_some_and(|token| token.is(&presented)) {
+        return Ok(None);
+    }
+    // Every one is compared, so that the time says nothing of which came near.
+    let named = config.tokens.iter().fold(None, |found, (name, token)| {
+        let is = token.is(&presented);
+        if is { Some(name) } else { found }
+    });
+    match named {
+        Some(name) => Ok(Some(Proven(name.clone()))),
+        None => Err(unauthorized("wrong_token", "the token is not the office's", asked.path)),
     }
 }
 
@@ -162,7 +185,7 @@ mod tests {
             map.append(name.parse::<HeaderName>().unwrap(), HeaderValue::from_str(value).unwrap());
         }
         let asked = Asked { peer: peer.parse().ok(), method: &method, path, headers: &map };
-        allowed(config, &asked).map_or_else(|problem| problem.status().as_u16(), |()| 200)
+        allowed(config, &asked).map_or_else(|problem| problem.status().as_u16(), |_| 200)
     }
 
     fn get(headers: &[(&str, &str)]) -> u16 {
@@ -236,5 +259,22 @@ mod tests {
         assert_eq!(with(TOKEN), 401);
         assert_eq!(ask(&config, "127.0.0.1", Method::GET, "/", &[("host", "localhost")]), 401);
         assert_eq!(ask(&config, "127.0.0.1", Method::GET, "/readyz", &[("host", "localhost")]), 200);
+    }
+
+    #[test]
+    fn a_token_with_a_name_says_who_it_is_and_the_common_one_does_not() {
+        let tokens = vec![("alice".to_string(), Token::new("alice-0123456789abcdef").unwrap())];
+        let common = Some(Token::new(TOKEN).unwrap());
+        let config = ServerConfig { token: common, tokens, ..ServerConfig::default() };
+        let who = |token: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert("host", HeaderValue::from_static("localhost"));
+            headers.insert("authorization", HeaderValue::from_str(&format!("Bearer {token}")).unwrap());
+            let peer = "127.0.0.1".parse().ok();
+            allowed(&config, &Asked { peer, method: &Method::GET, path: "/", headers: &headers })
+        };
+        assert_eq!(who("alice-0123456789abcdef").unwrap(), Some(Proven("alice".into())));
+        assert_eq!(who(TOKEN).unwrap(), None);
+        assert_eq!(who("alice-0123456789abcdeX").unwrap_err().status(), 401);
     }
 }

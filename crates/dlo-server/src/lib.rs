@@ -12,6 +12,7 @@
 mod admission_log;
 mod admit;
 mod api;
+mod automation;
 mod body;
 mod capture;
 mod config;
@@ -32,7 +33,7 @@ mod ui;
 pub use admission_log::AdmissionLog;
 pub use api::routes;
 pub use capture::{CaptureLimits, CaptureSpec, CaptureState, CaptureStatus, LastError, Mode, NoMirror};
-pub use config::{HttpLimits, ServerConfig, Token};
+pub use config::{HttpLimits, ReplayRules, ServerConfig, SourceReplay, Token};
 pub use replay::{ReplayDesk, ReplayTarget, Standing};
 pub use server::{Rules, ServeError, Server};
 

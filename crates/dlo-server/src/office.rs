@@ -10,6 +10,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::admission_log::AdmissionLog;
 use crate::admit::Admission;
 use crate::api::error::{Answer, Problem};
+use crate::automation::AutomationBoard;
 use crate::capture::CaptureBoard;
 use crate::config::ServerConfig;
 use crate::mask::Mask;
@@ -32,6 +33,7 @@ pub(crate) struct Office {
     pub(crate) metrics: Metrics,
     pub(crate) captures: CaptureBoard,
     pub(crate) replays: Arc<ReplayDesk>,
+    pub(crate) automation: AutomationBoard,
     /// This process, among those that share a database; another one at every start.
     pub(crate) holder: String,
     /// One permit for each request that is being served.
@@ -58,6 +60,7 @@ impl Office {
             metrics: Metrics::default(),
             captures: CaptureBoard::default(),
             replays: Arc::default(),
+            automation: AutomationBoard::default(),
             holder: format!("{}-{:016x}", std::process::id(), rand::random::<u64>()),
             config,
             store,

@@ -15,6 +15,7 @@ use dlo_store::{Cursor, Deed, Page};
 use serde::de::DeserializeOwned;
 
 use crate::api::error::{Answer, Problem};
+use crate::guard::Proven;
 
 /// Who does it, unless the client says a name. A name is a claim: it is recorded, not proven.
 pub(crate) const AUTHOR: &str = "dlo-author";
@@ -58,6 +59,10 @@ impl<S: Send + Sync> FromRequestParts<S> for Author {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Answer<Self> {
+        // A token with a name proves who it is; what the client claims beside it is not asked.
+        if let Some(Proven(name)) = parts.extensions.get() {
+            return Ok(Self(name.clone()));
+        }
         if let Some(value) = parts.headers.get(AUTHOR) {
             let name = std::str::from_utf8(value.as_bytes()).unwrap_or_default().trim();
             if name.is_empty() || name.chars().count() > limits::NAME || name.chars().any(char::is_control) {

@@ -8,7 +8,6 @@ use dlo_core::group::Group;
 use dlo_core::owners::Owners;
 use dlo_core::redact::Redactor;
 use dlo_core::time::Clock;
-use dlo_store::replays::Replays;
 use dlo_store::{DynStore, StoreError};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
@@ -21,7 +20,7 @@ use crate::config::ServerConfig;
 use crate::mask::Mask;
 use crate::office::Office;
 use crate::replay::{self, ReplayTarget};
-use crate::{api, listen, scratch};
+use crate::{api, automation, listen, scratch};
 
 /// Why the office could not run, or did not stop cleanly.
 #[derive(Debug, thiserror::Error)]
@@ -45,6 +44,19 @@ pub struct Rules {
     pub redactor: Option<Redactor>,
 }
 
+/// What can be done beside the office, by path.
+#[derive(Clone, Default)]
+pub(crate) struct Hooks(pub(crate) Vec<(&'static str, Hook)>);
+
+/// Does something, and says what.
+type Hook = Arc<dyn Fn() -> String + Send + Sync>;
+
+impl std::fmt::Debug for Hooks {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|(path, _)| path)).finish()
+    }
+}
+
 /// The control plane, put together and not yet running.
 #[derive(Debug)]
 pub struct Server {
@@ -54,8 +66,9 @@ pub struct Server {
     log: AdmissionLog,
     mask: Mask,
     captures: Vec<CaptureSpec>,
-    replays: Option<(Arc<dyn Replays>, Vec<ReplayTarget>)>,
+    targets: Vec<ReplayTarget>,
     changes: Option<mpsc::Receiver<Rules>>,
+    hooks: Hooks,
 }
 
 impl Server {
@@ -67,9 +80,18 @@ impl Server {
             log: AdmissionLog::off(),
             mask: Mask::default(),
             captures: Vec::new(),
-            replays: None,
+            targets: Vec::new(),
             changes: None,
+            hooks: Hooks::default(),
         }
+    }
+
+    /// Answers `POST path` by what `press` says, behind the same guards as everything else. For whoever embeds the office
+    /// beside something that it can do, such as the demo.
+    #[must_use]
+    pub fn hook(mut self, path: &'static str, press: impl Fn() -> String + Send + Sync + 'static) -> Self {
+        self.hooks.0.push((path, Arc::new(press)));
+        self
     }
 
     /// Writes one `message.dead_lettered` line for each stored letter to `sink`.
@@ -102,10 +124,11 @@ impl Server {
         self
     }
 
-    /// Runs replays to these targets. A replay of a source that has none here is left to a server that has it.
+    /// Sends letters of a source there. A replay of a source that has no target here is left to a server that has it.
     #[must_use]
-    pub fn replays(mut self, replays: Arc<dyn Replays>, targets: Vec<ReplayTarget>) -> Self {
-        self.replays = Some((replays, targets));
+    pub fn target(mut self, target: ReplayTarget) -> Self {
+        self.config.replay.sources.entry(target.source.clone()).or_default();
+        self.targets.push(target);
         self
     }
 
@@ -117,7 +140,7 @@ impl Server {
         shutdown: impl Future<Output = ()> + Send,
     ) -> Result<(), ServeError> {
         let address = listener.local_addr().map_err(ServeError::Listener)?;
-        if !address.ip().is_loopback() && self.config.token.is_none() {
+        if !address.ip().is_loopback() && self.config.token.is_none() && self.config.tokens.is_empty() {
             return Err(ServeError::TokenNeeded(address));
         }
         scratch::sweep(&self.config);
@@ -129,15 +152,20 @@ impl Server {
             office.captures.enter(&spec);
             captures.spawn(capture::run(office.clone(), spec, stop.clone()));
         }
-        if let Some((replays, targets)) = self.replays {
-            captures.spawn(replay::run(office.clone(), replays, targets, stop.clone()));
+        if !self.targets.is_empty() {
+            captures.spawn(replay::run(office.clone(), self.targets, stop.clone()));
         }
         if let Some(changes) = self.changes {
             captures.spawn(take_up(office.clone(), changes, stop.clone()));
         }
+        captures.spawn(automation::run(office.clone(), stop.clone()));
         captures.close();
-        let serving =
-            listen::serve(listener, api::router(office.clone()), &office.config.limits, stop.clone());
+        let serving = listen::serve(
+            listener,
+            api::router(office.clone(), &self.hooks),
+            &office.config.limits,
+            stop.clone(),
+        );
         tracing::info!(%address, "the office is open");
         tokio::join!(serving, async {
             shutdown.await;

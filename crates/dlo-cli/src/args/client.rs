@@ -34,7 +34,7 @@ pub(crate) struct ClientArgs {
 }
 
 /// How to ask: shown with every command that takes a query.
-const QUERY_HELP: &str = "\
+pub(super) const QUERY_HELP: &str = "\
 Queries: terms are AND, `-` negates, quotes hold phrases, free words search error text and payload.
   status:open source:orders type:invoice.paid class:KeyError reason:timeout consumer:pricing
   owner:none key:C-441 correlation:req_274ad attempts:>=3 age:>2h failed:>2026-11-01 size:>100kb

@@ -41,9 +41,7 @@ impl Problem {
         let mut words = self.detail.clone();
         let hint = match (self.status, with_token) {
             (401, false) => Some("give the office's token by --token or DLO_TOKEN".to_string()),
-            (401 | 403, true) => {
-                Some("the token is not the one that the office was started with".to_string())
-            }
+            (401, true) => Some("the token is not the one that the office was started with".to_string()),
             (429 | 503, _) => Some(match self.retry_after {
                 Some(seconds) => format!("the office is busy; try again in {seconds} s"),
                 None => "the office is busy; try again shortly".to_string(),

@@ -16,7 +16,7 @@ use crate::args::{ClientArgs, RulesTestArgs};
 use crate::client::{Client, text_of};
 use crate::config::{Config, Rules};
 use crate::exit::{Failure, Outcome};
-use crate::output::{Align, Out, Progress, Table, Tone, count, letters};
+use crate::output::{Align, Out, Progress, Table, Tone, clean, count, letters};
 
 /// Letters that the office looks at for one request.
 const AT_ONCE: u64 = 10_000;
@@ -120,7 +120,42 @@ fn on_history(client: &Client, out: Out, rules: &Rules, args: &RulesTestArgs) ->
         }
     }
     progress.end();
-    if out.json { out.value(&as_json(&trial)) } else { tell(out, &trial) }
+    let automation = match rules.automation.as_slice() {
+        [] => Value::Null,
+        rules => client.post("/api/v1/rules/test-automation", &json!({ "automation": rules }))?["automation"]
+            .take(),
+    };
+    if out.json {
+        let mut value = as_json(&trial);
+        value["automation"] = automation;
+        return out.value(&value);
+    }
+    tell(out, &trial)?;
+    tell_automation(out, &automation)
+}
+
+/// What the rules that act by themselves would find.
+fn tell_automation(out: Out, tried: &Value) -> Outcome {
+    let Some(rules) = tried.as_array().filter(|rules| !rules.is_empty()) else { return Ok(()) };
+    let mut table = Table::new(&[
+        ("OPEN LETTERS", Align::Right),
+        ("ACTION", Align::Left),
+        ("RULE", Align::Left),
+        ("SUCH AS", Align::Left),
+    ]);
+    for rule in rules {
+        let action = match &rule["action"] {
+            Value::String(word) => word.clone(),
+            Value::Object(action) => action.keys().next().cloned().unwrap_or_default(),
+            _ => String::new(),
+        };
+        let sample = rule.pointer("/samples/0").and_then(Value::as_str).unwrap_or("-");
+        let found = rule.get("letters").and_then(Value::as_u64).unwrap_or(0);
+        table.row([&count(found), &action, &clean(&text_of(rule, "name")), sample]);
+    }
+    out.line("")?;
+    out.table(&table)?;
+    out.line("rules stand in order: a letter that several find is the first one's; nothing was changed")
 }
 
 fn as_json(trial: &Trial) -> Value {

@@ -46,10 +46,14 @@ fn overlaid(mut config: Config, args: ServeArgs) -> Outcome<Config> {
     Ok(config)
 }
 
+fn has_token(config: &Config) -> bool {
+    config.server.token.is_some() || !config.server.tokens.is_empty()
+}
+
 /// Beyond this machine everybody could read and discard letters, so a token is demanded first.
 pub(super) fn refuse_open_door(config: &Config) -> Outcome {
     let listen = config.server.listen;
-    if listen.ip().is_loopback() || config.server.token.is_some() {
+    if listen.ip().is_loopback() || has_token(config) {
         return Ok(());
     }
     Err(Failure::new(
@@ -133,14 +137,14 @@ fn welcome(config: &Config, listener: &TcpListener) -> Outcome {
     };
     let file =
         config.file.as_ref().map_or("none, everything is default".into(), |file| file.display().to_string());
-    let token = if config.server.token.is_some() { "demanded" } else { "none, this machine only" };
+    let token = if has_token(config) { "demanded" } else { "none, this machine only" };
     out.line(out.paint(concat!("Dead Letter Office ", env!("CARGO_PKG_VERSION")), Tone::Strong))?;
     for (name, value) in
         [("listening", &address), ("data", &data), ("config", &file), ("token", &token.to_string())]
     {
         out.line(format!("  {name:<10} {value}"))?;
     }
-    let header = if config.server.token.is_some() { " -H \"authorization: Bearer $DLO_TOKEN\"" } else { "" };
+    let header = if has_token(config) { " -H \"authorization: Bearer $DLO_TOKEN\"" } else { "" };
     out.line("")?;
     out.line("A first letter, and where to see it:")?;
     out.line(format!(

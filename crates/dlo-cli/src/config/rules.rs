@@ -1,7 +1,8 @@
-//! `[[rules.classify]]`, `[[rules.owners]]` and `[redact]`: read here, understood by `dlo-core`.
+//! `[[rules.classify]]`, `[[rules.owners]]`, `[[rules.automation]]` and `[redact]`: read here, understood by `dlo-core`.
 //!
 //! Each rule is compiled by itself first, so that what is wrong with one is told at its own line.
 
+use dlo_core::automation::AutomationRule;
 use dlo_core::classify::{Rule, Ruleset};
 use dlo_core::owners::{OwnerRule, OwnerWhen, Owners};
 use dlo_core::pattern::{OneOrMany, RuleError};
@@ -18,6 +19,8 @@ pub(crate) struct Rules {
     /// As they are written, those of sources behind them.
     pub(crate) owners_written: Vec<OwnerRule>,
     pub(crate) owners: Owners,
+    /// What is done without a person; what sources say by themselves stands behind.
+    pub(crate) automation: Vec<AutomationRule>,
     /// What is masked; `None`: nothing.
     pub(crate) redactor: Option<Redactor>,
 }
@@ -28,14 +31,28 @@ pub(super) fn read(root: &Section<'_>, sources: &[Source]) -> Rules {
         each(&section, "classify", |rule: Rule| Ruleset::compile_only(vec![rule]).map(drop));
     let mut owners: Vec<OwnerRule> =
         each(&section, "owners", |rule: OwnerRule| Owners::compile(vec![rule]).map(drop));
+    let mut automation: Vec<AutomationRule> =
+        each(&section, "automation", |rule: AutomationRule| rule.check());
     section.check();
+    automation.extend(sources.iter().flat_map(|source| source.automation.clone()));
+    unique(&section, &automation);
     // Behind the rules: whoever wrote a rule meant something more precise than the source as a whole.
     owners.extend(sources.iter().filter_map(of_source));
     let compiled = Owners::compile(owners.clone()).unwrap_or_else(|bad| {
         section.note(format!("`rules.owners`: {bad}"));
         Owners::default()
     });
-    Rules { classify, owners_written: owners, owners: compiled, redactor: redactor(&root.section("redact")) }
+    let redactor = redactor(&root.section("redact"));
+    Rules { classify, owners_written: owners, owners: compiled, automation, redactor }
+}
+
+/// The audit log knows a rule by its name alone.
+fn unique(section: &Section<'_>, rules: &[AutomationRule]) {
+    for (at, rule) in rules.iter().enumerate() {
+        if rules[..at].iter().any(|other| other.name == rule.name) {
+            section.problem("automation", format!("has two rules named \"{}\"; names are unique", rule.name));
+        }
+    }
 }
 
 fn each<T: serde::de::DeserializeOwned + Clone>(

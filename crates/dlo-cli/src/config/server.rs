@@ -14,6 +14,8 @@ pub(crate) struct Server {
     pub(crate) storage: Storage,
     /// Demanded from everybody once it is set.
     pub(crate) token: Option<Secret>,
+    /// Tokens of people, by name: who approves a replay must have one.
+    pub(crate) tokens: Vec<(String, Secret)>,
     /// Names under which browsers may reach the office, besides localhost and addresses.
     pub(crate) hosts: Vec<String>,
     pub(crate) limits: Limits,
@@ -65,6 +67,7 @@ impl Default for Server {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8404)),
             storage: Storage::Embedded(PathBuf::from("dlo-data")),
             token: None,
+            tokens: Vec::new(),
             hosts: Vec::new(),
             limits: Limits::default(),
         }
@@ -100,6 +103,7 @@ pub(super) fn read(section: Section<'_>) -> Server {
         listen: listen(&section).unwrap_or(default.listen),
         storage: storage(&section).unwrap_or(default.storage),
         token: token(&section),
+        tokens: tokens(&section.section("tokens")),
         hosts: section.texts("hosts"),
         limits: limits(&section.section("limits")),
     };
@@ -179,6 +183,21 @@ fn token(section: &Section<'_>) -> Option<Secret> {
             None
         }
     }
+}
+
+/// `[server.tokens]`: a name and its token a line.
+fn tokens(section: &Section<'_>) -> Vec<(String, Secret)> {
+    let mut tokens: Vec<(String, Secret)> = Vec::new();
+    for (name, text) in section.pairs() {
+        if let Err(weak) = dlo_server::Token::new(text.as_str()) {
+            section.problem(&name, format!("is too weak: {weak}"));
+        } else if tokens.iter().any(|(_, other)| other.reveal() == text) {
+            section.problem(&name, "is the token of somebody else as well; each has their own");
+        } else {
+            tokens.push((name, Secret::new(text)));
+        }
+    }
+    tokens
 }
 
 fn limits(section: &Section<'_>) -> Limits {

@@ -4,12 +4,14 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use dlo_brokers::BrokerConfig;
+use dlo_core::automation::AutomationRule;
 use dlo_core::conventions::Mapper;
 use dlo_core::limits;
 use dlo_core::origin::BrokerKind;
 use dlo_server::{CaptureLimits, Mode};
 
 use super::reader::Section;
+use super::replay::{self, SourceReplay};
 
 /// A broker, by the name that sources use.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,7 +54,7 @@ impl Template {
 }
 
 /// A queue under the office's care.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Source {
     /// What people call it.
     pub(crate) name: String,
@@ -68,6 +70,9 @@ pub(crate) struct Source {
     pub(crate) owner: Option<String>,
     /// Replay needs approval.
     pub(crate) critical: bool,
+    pub(crate) replay: SourceReplay,
+    /// What is done with its letters without a person.
+    pub(crate) automation: Vec<AutomationRule>,
     pub(crate) retention: Option<Duration>,
     /// The line in the file, for messages.
     pub(crate) line: Option<usize>,
@@ -155,6 +160,9 @@ fn source(section: &Section<'_>, brokers: &[Broker]) -> Option<Source> {
     let owner = section.name("owner");
     let critical = section.flag("critical").unwrap_or(false);
     let retention = section.duration("retention", Duration::from_secs(3_600)..=LONGEST);
+    let replay = replay::of_source(section, critical);
+    let named = name.clone().unwrap_or_default();
+    let automation = replay::automation(section, &named, critical, replay.settings.limit);
     let (mode, allowed) = capture(section);
     let mapper = section.section("mapper");
     let mapper = mapper.is_there().then(|| mapper.decode(&[])).flatten().unwrap_or_default();
@@ -193,5 +201,19 @@ fn source(section: &Section<'_>, brokers: &[Broker]) -> Option<Source> {
             .problem("queue", format!("makes a dead-letter queue of more than {} characters", limits::NAME));
     }
     let line = section.line();
-    Some(Source { name, broker, queue, dlq, mode, mapper, limits: allowed, owner, critical, retention, line })
+    Some(Source {
+        name,
+        broker,
+        queue,
+        dlq,
+        mode,
+        mapper,
+        limits: allowed,
+        owner,
+        critical,
+        replay,
+        automation,
+        retention,
+        line,
+    })
 }

@@ -41,6 +41,22 @@ impl Section<'_> {
             .collect()
     }
 
+    /// Names that the user chose, each with a text.
+    pub(crate) fn pairs(&self) -> Vec<(String, String)> {
+        let Some(table) = self.table() else { return Vec::new() };
+        let mut pairs = Vec::new();
+        for (name, item) in table.iter() {
+            match item.as_value() {
+                Some(value) => {
+                    let found = Found { path: self.path_of(name), line: self.line(), value };
+                    pairs.extend(self.text_of(&found).map(|text| (name.to_string(), text)));
+                }
+                None => self.problem(name, "is a text; write it as `name = \"…\"`"),
+            }
+        }
+        pairs
+    }
+
     pub(crate) fn flag(&self, key: &'static str) -> Option<bool> {
         let found = self.value(key)?;
         match found.value {

@@ -12,11 +12,14 @@ mod story;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use dlo_core::owners::{OwnerRule, OwnerWhen, Owners};
+use dlo_core::replay::Settings;
 use dlo_core::time::Clock;
+use dlo_core::units::HumanDuration;
 use dlo_runtime::SystemClock;
-use dlo_server::{Server, ServerConfig};
+use dlo_server::{ReplayRules, Server, ServerConfig, SourceReplay};
 use dlo_store::sqlite::SqliteStore;
 use dlo_store::{DynStore, GroupFilter, Page, StoreLimits};
 use tokio::net::TcpListener;
@@ -28,6 +31,7 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::output::{count, say};
 use home::Home;
 use shop::Shop;
+use story::Staff;
 
 pub(crate) fn run(options: DemoOptions) -> Outcome {
     let runtime = tokio::runtime::Runtime::new()
@@ -44,8 +48,16 @@ async fn tour(options: DemoOptions) -> Outcome {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let broker = story::broker(Arc::clone(&clock));
     let stop = CancellationToken::new();
-    let office =
-        Server::new(config(&home)?, store.clone(), Arc::clone(&clock)).capture(story::dead_letters(&broker));
+    let staff = Staff::at_work(&broker, Arc::clone(&clock), &stop)?;
+    let pricing = Arc::clone(&staff.pricing);
+    let office = Server::new(config(&home)?, store.clone(), Arc::clone(&clock))
+        .capture(story::dead_letters(&broker))
+        .target(story::target(&broker))
+        .hook("/demo/fix", move || {
+            pricing.fix();
+            "the tax table knows the new districts now; what failed because of them can be sent on\n"
+                .to_owned()
+        });
     let serving = tokio::spawn(office.run(listener, stop.clone().cancelled_owned()));
     let interrupted = tokio::spawn(interrupt(Signals::listen()?, stop.clone()));
 
@@ -57,7 +69,7 @@ async fn tour(options: DemoOptions) -> Outcome {
         ));
     } else {
         welcome(shop);
-        if let Some(told) = story::tell(&broker, shop, clock, &stop).await? {
+        if let Some(told) = story::tell(&broker, shop, &staff, &stop).await? {
             show::happened(&told.board, told.revenue_cents, told.took)?;
             home.note_told(shop)?;
         }
@@ -72,6 +84,7 @@ async fn tour(options: DemoOptions) -> Outcome {
     }
     let served = serving.await.map_err(|error| Failure::failed(format!("the office broke off: {error}")))?;
     interrupted.abort();
+    staff.gone().await?;
     served.map_err(|error| Failure::failed(error.to_string()))
 }
 
@@ -109,7 +122,15 @@ fn config(home: &Home) -> Outcome<ServerConfig> {
     let when = OwnerWhen { class: Some("KeyError".into()), ..OwnerWhen::default() };
     let owners = Owners::compile(vec![OwnerRule { when, owner: "tax-team".to_owned() }])
         .map_err(|error| Failure::failed(error.to_string()))?;
-    Ok(ServerConfig { owners, scratch: Some(home.directory().to_path_buf()), ..ServerConfig::default() })
+    // A shop that prices within milliseconds need not be watched for long.
+    let settings = Settings { window: HumanDuration(Duration::from_secs(3)), ramp: 1, ..Settings::default() };
+    let sources = [(story::QUEUE.to_owned(), SourceReplay { approvals: 0, settings })].into();
+    Ok(ServerConfig {
+        owners,
+        scratch: Some(home.directory().to_path_buf()),
+        replay: ReplayRules { sources, ..ReplayRules::default() },
+        ..ServerConfig::default()
+    })
 }
 
 /// A first signal closes everything in order, a second one at once.

@@ -32,7 +32,7 @@ pub(super) const CITIES: [(&str, &str); 8] = [
     ("Kochi", "682001"),
 ];
 /// Districts of Bengaluru that nobody has put into the tax table.
-const NEW_DISTRICTS: [&str; 6] = ["560001", "560034", "560066", "560095", "560102", "560117"];
+pub(super) const NEW_DISTRICTS: [&str; 6] = ["560001", "560034", "560066", "560095", "560102", "560117"];
 const GOODS: [(&str, u64); 6] = [
     ("TEA-250", 45_000),
     ("CUP-BLUE", 29_900),

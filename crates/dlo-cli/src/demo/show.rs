@@ -232,10 +232,16 @@ pub(super) fn next(address: SocketAddr, data: &Path, stays: bool) -> Outcome {
             "groups list",
             "letters list class:KeyError",
             "letters list payload.ship_to.pin:560034",
+            "replay plan 'class:KeyError source:orders'",
             "audit verify",
         ] {
             out.line(format!("  dlo {command}{server}"))?;
         }
+        out.line("")?;
+        out.line(
+            "The tax table is mended by this; sent on before it, the letters come back and the replay stops:",
+        )?;
+        out.line(format!("  curl -X POST http://{address}/demo/fix"))?;
         out.line("")?;
     }
     out.line(format!(

@@ -11,7 +11,8 @@ use dlo_brokers::memory::{MemoryBroker, MemoryConfig, QueueOptions};
 use dlo_core::broker::{Broker, BrokerError, Destination, Inspect, OFFICE, Outgoing, Publisher};
 use dlo_core::time::Clock;
 use dlo_runtime::{Consumer, Policy};
-use dlo_server::CaptureSpec;
+use dlo_server::{CaptureSpec, ReplayTarget};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::handler::Pricing;
@@ -51,6 +52,12 @@ pub(super) fn dead_letters(broker: &MemoryBroker) -> CaptureSpec {
     CaptureSpec::new(QUEUE, Arc::new(broker.clone()), QUEUE, DLQ)
 }
 
+/// Where letters are sent back to.
+pub(super) fn target(broker: &MemoryBroker) -> ReplayTarget {
+    let (source, queue) = (QUEUE.to_owned(), QUEUE.to_owned());
+    ReplayTarget { source, broker: Arc::new(broker.clone()), queue, group: Some(GROUP.to_owned()) }
+}
+
 /// What is left of the day when it is over.
 #[derive(Debug)]
 pub(super) struct Told {
@@ -59,27 +66,48 @@ pub(super) struct Told {
     pub(super) took: Duration,
 }
 
+/// The pricing service at work, for as long as the demo runs: letters that are sent on find it.
+#[derive(Debug)]
+pub(super) struct Staff {
+    board: Arc<Board>,
+    pub(super) pricing: Arc<Pricing>,
+    work: JoinHandle<Result<(), BrokerError>>,
+}
+
+impl Staff {
+    pub(super) fn at_work(
+        broker: &MemoryBroker,
+        clock: Arc<dyn Clock>,
+        stop: &CancellationToken,
+    ) -> Outcome<Self> {
+        let (board, pricing) = (Arc::new(Board::default()), Arc::new(Pricing::new()));
+        let consumer = consumer(broker, &board, &pricing, clock)?;
+        let work = tokio::spawn(consumer.run(stop.clone().cancelled_owned()));
+        Ok(Self { board, pricing, work })
+    }
+
+    /// Waits until it has gone home, which it does when the demo stops.
+    pub(super) async fn gone(self) -> Outcome {
+        self.work.await.map_err(defect)?.map_err(broken)
+    }
+}
+
 /// Tells the story. `None`: it was interrupted, and what was captured stays.
 pub(super) async fn tell(
     broker: &MemoryBroker,
     shop: Shop,
-    clock: Arc<dyn Clock>,
+    staff: &Staff,
     stop: &CancellationToken,
 ) -> Outcome<Option<Told>> {
-    let (board, pricing, began) = (Arc::new(Board::default()), Arc::new(Pricing::new()), Instant::now());
-    let closing = stop.child_token();
-    let consuming =
-        tokio::spawn(consumer(broker, &board, &pricing, clock)?.run(closing.clone().cancelled_owned()));
-    let publishing = tokio::spawn(publish(broker.clone(), shop, closing.clone()));
-    let whole = watch(shop, &board, &pricing, &closing).await;
-    closing.cancel();
+    let (board, began) = (Arc::clone(&staff.board), Instant::now());
+    let publishing = tokio::spawn(publish(broker.clone(), shop, stop.clone()));
+    let whole = watch(shop, &board, &staff.pricing, stop).await;
     publishing.await.map_err(defect)?;
-    consuming.await.map_err(defect)?.map_err(broken)?;
     if !whole {
         return Ok(None);
     }
     captured(broker, stop).await?;
-    Ok(Some(Told { board, revenue_cents: pricing.revenue_cents(), took: began.elapsed() }))
+    Ok(Some(Told { board, revenue_cents: staff.pricing.revenue_cents(), took: began.elapsed() }))
 }
 
 fn consumer(

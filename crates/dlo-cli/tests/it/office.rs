@@ -98,7 +98,11 @@ impl Office {
         std::thread::spawn(move || {
             // Read to the end, so that the office never waits for a reader.
             for line in stdout.lines().map_while(Result::ok) {
-                if let Some(at) = line.trim().strip_prefix("listening") {
+                let line = line.trim();
+                // `dlo serve` and `dlo demo` say it each in their own words.
+                let said =
+                    line.strip_prefix("listening").or_else(|| line.strip_prefix("The office is open:"));
+                if let Some(at) = said {
                     let _ = found.send(at.trim().to_string());
                 }
             }

@@ -8,6 +8,7 @@ mod backup;
 mod decide;
 pub(crate) mod dto;
 pub(crate) mod error;
+mod events;
 mod export;
 mod groups;
 mod health;
@@ -15,6 +16,7 @@ mod layers;
 pub(crate) mod letters;
 mod openapi;
 mod post;
+mod replays;
 mod rules;
 mod sources;
 mod stats;
@@ -28,6 +30,7 @@ use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{MethodRouter, get, post as posted};
 
 use crate::office::Office;
+use crate::server::Hooks;
 use crate::{guard, ui};
 
 /// One line of the table.
@@ -55,7 +58,23 @@ fn table() -> Vec<Route> {
         reads("/api/v1/sources", sources::list),
         reads("/api/v1/stats", stats::office),
         reads("/api/v1/stats/causes", stats::causes),
+        reads("/api/v1/rules", rules::list),
         writes("/api/v1/rules/test", rules::test),
+        writes("/api/v1/rules/test-automation", rules::test_automation),
+        // Sending letters on.
+        writes("/api/v1/replays", replays::plan),
+        reads("/api/v1/replays", replays::list),
+        reads("/api/v1/replays/{id}", replays::show),
+        reads("/api/v1/replays/{id}/items", replays::items),
+        writes("/api/v1/replays/{id}/start", replays::start),
+        writes("/api/v1/replays/{id}/pause", replays::pause),
+        writes("/api/v1/replays/{id}/resume", replays::resume),
+        writes("/api/v1/replays/{id}/cancel", replays::cancel),
+        writes("/api/v1/replays/{id}/approve", replays::approve),
+        writes("/api/v1/replays/{id}/pace", replays::adjust),
+        writes("/api/v1/replays/{id}/settle", replays::settle),
+        writes("/api/v1/receipts", replays::receive),
+        reads("/api/v1/events", events::follow),
         // Proof and safekeeping.
         reads("/api/v1/audit", audit::list),
         writes("/api/v1/audit/verify", audit::verify),
@@ -96,9 +115,13 @@ where
     Route { method: "POST", path, handler: posted(handler) }
 }
 
-pub(crate) fn router(office: Arc<Office>) -> Router {
-    let routes =
+pub(crate) fn router(office: Arc<Office>, hooks: &Hooks) -> Router {
+    let mut routes =
         table().into_iter().fold(Router::new(), |router, route| router.route(route.path, route.handler));
+    for (path, press) in &hooks.0 {
+        let press = Arc::clone(press);
+        routes = routes.route(path, posted(move || std::future::ready(press())));
+    }
     routes
         .fallback(layers::no_such_path)
         .method_not_allowed_fallback(layers::wrong_method)

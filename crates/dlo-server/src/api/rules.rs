@@ -11,6 +11,7 @@ use axum::extract::State;
 use axum::http::Request;
 use axum::response::{IntoResponse, Response};
 use dlo_core::attempt::AttemptRecord;
+use dlo_core::automation::AutomationRule;
 use dlo_core::classify::{Place, Rule, Ruleset, Unknown};
 use dlo_core::failure::Failure;
 use dlo_core::id::LetterId;
@@ -22,6 +23,7 @@ use dlo_store::{Cursor, Page};
 use serde::{Deserialize, Serialize};
 
 use super::error::{Answer, Problem};
+use crate::automation::{RuleStatus, try_out};
 use crate::body;
 use crate::office::Office;
 use crate::query_text;
@@ -78,6 +80,37 @@ struct Change<T> {
     rule: Option<String>,
     count: u64,
     samples: Vec<LetterId>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AutomationTrial {
+    automation: Vec<AutomationRule>,
+}
+
+/// Rules of automation, tried on the letters that are open.
+pub(crate) async fn test_automation(
+    State(office): State<Arc<Office>>,
+    request: Request<Body>,
+) -> Answer<Response> {
+    let AutomationTrial { automation } = body::json(request, &office).await?;
+    for rule in &automation {
+        rule.check()
+            .map_err(|bad| Problem::unprocessable("bad_rule", bad.to_string()).field("automation"))?;
+    }
+    let _place = office.long_reading()?;
+    let tried = try_out(&office, &automation).await?;
+    Ok(Json(serde_json::json!({ "automation": tried })).into_response())
+}
+
+#[derive(Serialize)]
+struct RulesOut<'a> {
+    automation: Vec<RuleStatus<'a>>,
+}
+
+/// The rules that act without a person, and what they did.
+pub(crate) async fn list(State(office): State<Arc<Office>>) -> Response {
+    Json(RulesOut { automation: office.automation.all(&office.config.automation) }).into_response()
 }
 
 pub(crate) async fn test(State(office): State<Arc<Office>>, request: Request<Body>) -> Answer<Response> {

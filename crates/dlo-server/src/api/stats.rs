@@ -62,16 +62,24 @@ impl Serialize for Counts {
 }
 
 pub(crate) async fn office(State(office): State<Arc<Office>>) -> Answer<Response> {
+    Ok(Json(stats(&office).await?).into_response())
+}
+
+/// The same as text, for those who follow it. `None` while the store does not answer.
+pub(super) async fn snapshot(office: &Office) -> Option<String> {
+    serde_json::to_string(&stats(office).await.ok()?).ok()
+}
+
+async fn stats(office: &Office) -> Answer<StatsOut> {
     let stats = office.store.stats().await?;
-    let out = StatsOut {
+    Ok(StatsOut {
         letters: Counts(stats.letters),
         groups: stats.groups,
         unowned: stats.unowned,
         unindexed: stats.unindexed,
         sources: stats.sources.into_iter().map(SourceOut::from).collect(),
         captures: office.capture_status(),
-    };
-    Ok(Json(out).into_response())
+    })
 }
 
 #[derive(Debug, Deserialize)]

@@ -79,12 +79,8 @@ impl Leases for DynStore {
 }
 
 /// Runs every replay that is due, until `stop`.
-pub(crate) async fn run(
-    office: Arc<Office>,
-    replays: Arc<dyn Replays>,
-    targets: Vec<ReplayTarget>,
-    stop: CancellationToken,
-) {
+pub(crate) async fn run(office: Arc<Office>, targets: Vec<ReplayTarget>, stop: CancellationToken) {
+    let replays: Arc<dyn Replays> = Arc::clone(&office.store) as _;
     let engine = engine::Engine {
         replays,
         leases: Arc::new(Arc::clone(&office.store)),

@@ -1,0 +1,135 @@
+//! Replays and their items as JSON.
+
+use dlo_core::id::{LetterId, ReplayId};
+use dlo_core::replay::{
+    Approval, Excluded, Item, ItemState, PlannedKind, Replay, ReplayCause, ReplayState, Settings, send_id,
+};
+use dlo_core::time::Timestamp;
+use serde::Serialize;
+
+#[derive(Debug, Serialize)]
+pub(crate) struct ReplayOut<'a> {
+    id: ReplayId,
+    state: ReplayState,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parent: Option<ReplayId>,
+    query: Option<&'a str>,
+    source: Option<&'a str>,
+    event_type: Option<&'a str>,
+    error_class: Option<&'a str>,
+    cause: Option<ReplayCause>,
+    author: &'a str,
+    reason: &'a str,
+    created_at: Timestamp,
+    expires_at: Timestamp,
+    started_at: Option<Timestamp>,
+    ended_at: Option<Timestamp>,
+    stop_reason: Option<&'a str>,
+    stop_letters: &'a [LetterId],
+    approvals_needed: u8,
+    approvals: &'a [Approval],
+    settings: &'a Settings,
+    /// Letters that are frozen in it.
+    total: u64,
+    #[serde(flatten)]
+    counts: CountsOut,
+    /// Of those with an outcome, how many were handled; nothing while there is none.
+    success_rate: Option<f64>,
+    by_class: &'a [PlannedKind],
+    excluded: &'a [Excluded],
+    doubts: &'a [String],
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    children: Vec<ReplayOut<'a>>,
+}
+
+/// `sent` is everything that the broker confirmed, whatever came of it; the rest tells the outcomes apart.
+#[derive(Debug, Serialize)]
+struct CountsOut {
+    waiting: u64,
+    sent: u64,
+    confirmed: u64,
+    presumed: u64,
+    returned: u64,
+    unknown: u64,
+    in_doubt: u64,
+    short: u64,
+    refused: u64,
+    released: u64,
+}
+
+impl<'a> ReplayOut<'a> {
+    pub(crate) fn new(replay: &'a Replay, children: &'a [Replay]) -> Self {
+        let of = |state| replay.counts.get(state);
+        let handled = of(ItemState::Confirmed) + of(ItemState::Presumed);
+        let known = handled + of(ItemState::Returned);
+        Self {
+            id: replay.id,
+            state: replay.state,
+            parent: replay.parent,
+            query: replay.query.as_deref(),
+            source: replay.source.as_deref(),
+            event_type: replay.event_type.as_deref(),
+            error_class: replay.error_class.as_deref(),
+            cause: replay.cause,
+            author: &replay.author,
+            reason: &replay.reason,
+            created_at: replay.created_at,
+            expires_at: replay.expires_at,
+            started_at: replay.started_at,
+            ended_at: replay.ended_at,
+            stop_reason: replay.stop_reason.as_deref(),
+            stop_letters: &replay.stop_letters,
+            approvals_needed: replay.approvals_needed,
+            approvals: &replay.approvals,
+            settings: &replay.settings,
+            total: replay.counts.total(),
+            counts: CountsOut {
+                waiting: of(ItemState::Frozen) + of(ItemState::Claimed) + of(ItemState::Intended),
+                sent: replay.counts.sent(),
+                confirmed: of(ItemState::Confirmed),
+                presumed: of(ItemState::Presumed),
+                returned: of(ItemState::Returned),
+                unknown: of(ItemState::Unknown),
+                in_doubt: of(ItemState::InDoubt),
+                short: of(ItemState::Short),
+                refused: of(ItemState::Refused),
+                released: of(ItemState::Released),
+            },
+            success_rate: (known > 0).then(|| handled as f64 / known as f64),
+            by_class: &replay.by_class,
+            excluded: &replay.excluded,
+            doubts: &replay.doubts,
+            children: children.iter().map(|child| ReplayOut::new(child, &[])).collect(),
+        }
+    }
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct ItemOut {
+    number: u64,
+    letter: LetterId,
+    state: ItemState,
+    /// What the sent message carries as `dlo-replay-id`.
+    replay_id: String,
+    at: Option<Timestamp>,
+    sent_at: Option<Timestamp>,
+    partition: Option<i32>,
+    offset: Option<i64>,
+    note: Option<String>,
+}
+
+impl ItemOut {
+    pub(super) fn new(replay: ReplayId, item: &Item) -> Self {
+        Self {
+            number: item.number,
+            letter: item.letter,
+            state: item.state,
+            replay_id: send_id(replay, item.number),
+            at: item.at,
+            sent_at: item.sent_at,
+            partition: item.partition,
+            offset: item.offset,
+            note: item.note.clone(),
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! `POST /replays`: a plan, frozen. Nothing is sent.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{Request, StatusCode};
+use axum::response::{IntoResponse, Response};
+use dlo_core::id::{LetterId, ReplayId};
+use dlo_core::query::{Matcher, Query};
+use dlo_core::replay::{DoubtPolicy, Guards, Pace, Repairing, ReplayCause, Settings, Target};
+use dlo_core::units::HumanDuration;
+use dlo_store::replays::{Members, NewReplay};
+use serde::Deserialize;
+
+use super::ReplayOut;
+use crate::api::error::{Answer, Problem};
+use crate::body;
+use crate::config::ReplayRules;
+use crate::office::Office;
+use crate::query_text::{self, Author};
+
+/// Ids of one plan; a query names more.
+const IDS: usize = 10_000;
+/// Messages a second that may be asked for.
+const FASTEST: f64 = 1_000_000.0;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Asked {
+    query: Option<String>,
+    ids: Option<Vec<LetterId>>,
+    reason: Option<String>,
+    cause: Option<ReplayCause>,
+    rate: Option<f64>,
+    share: Option<f64>,
+    #[serde(default)]
+    max: bool,
+    canary: Option<u32>,
+    ramp: Option<u32>,
+    window: Option<HumanDuration>,
+    guards: Option<Guards>,
+    target: Option<Target>,
+    doubts: Option<DoubtPolicy>,
+    order: Option<bool>,
+    /// A jq expression.
+    repair: Option<String>,
+    limit: Option<u32>,
+}
+
+/// How fast, said in one of three ways; `None` where nothing was said.
+pub(super) fn pace(rate: Option<f64>, share: Option<f64>, max: bool) -> Answer<Option<Pace>> {
+    let wrong = |detail: String, field| Problem::unprocessable("bad_pace", detail).field(field);
+    match (rate, share, max) {
+        (None, None, false) => Ok(None),
+        (Some(rate), None, false) if rate > 0.0 && rate <= FASTEST => Ok(Some(Pace::Rate(rate))),
+        (Some(rate), None, false) => Err(wrong(
+            format!("`rate` is messages a second, more than 0 and at most {FASTEST}, found {rate}"),
+            "rate",
+        )),
+        (None, Some(share), false) if share > 0.0 && share <= 1.0 => Ok(Some(Pace::Share(share))),
+        (None, Some(share), false) => Err(wrong(
+            format!("`share` is a part of the normal traffic, more than 0 and at most 1, found {share}"),
+            "share",
+        )),
+        (None, None, true) => Ok(Some(Pace::Max)),
+        _ => Err(wrong("say one of `rate`, `share` and `max`".to_string(), "rate")),
+    }
+}
+
+pub(crate) async fn plan(
+    State(office): State<Arc<Office>>,
+    Author(author): Author,
+    request: Request<Body>,
+) -> Answer<Response> {
+    let asked: Asked = body::json(request, &office).await?;
+    let now = office.now();
+    let reason = query_text::note("reason", asked.reason.clone())?.unwrap_or_default();
+    let members = members(&asked, now)?;
+    let rules = &office.config.replay;
+    let settings = settings(&asked, base(rules, &members))?;
+    let place = office.long_reading()?;
+    let new = NewReplay {
+        id: ReplayId::new(now, rand::random()),
+        policy: rules.policy(),
+        expires_at: now.plus(rules.expires),
+        cause: asked.cause,
+        members,
+        settings,
+        author,
+        reason,
+    };
+    // A task of its own: a client that goes away leaves a whole plan or none.
+    let store = Arc::clone(&office.store);
+    let planned = tokio::spawn(async move {
+        let _held = place;
+        let replay = store.plan(new, now).await?;
+        let children = store.children(replay.id).await?;
+        Ok::<_, dlo_store::StoreError>((replay, children))
+    });
+    let failed = |_| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", "the office failed");
+    let (replay, children) = planned.await.map_err(failed)??;
+    Ok((StatusCode::CREATED, Json(ReplayOut::new(&replay, &children))).into_response())
+}
+
+fn members(asked: &Asked, now: dlo_core::time::Timestamp) -> Answer<Members> {
+    match (&asked.ids, &asked.query) {
+        (Some(ids), None) if !ids.is_empty() && ids.len() <= IDS => {
+            let mut ids = ids.clone();
+            ids.sort_unstable();
+            ids.dedup();
+            Ok(Members::Ids(ids))
+        }
+        (Some(ids), None) => {
+            let detail = format!("`ids` names 1 to {IDS} letters, found {}; a query names more", ids.len());
+            Err(Problem::unprocessable("bad_ids", detail).field("ids"))
+        }
+        (None, Some(text)) => {
+            let query = query_text::query(text, now)?;
+            if query.terms.is_empty() {
+                let detail = "an empty query means every letter there is; say which are meant, such as `source:orders`";
+                return Err(Problem::unprocessable("empty_query", detail).field("query"));
+            }
+            Ok(Members::Query { query, text: text.trim().to_string() })
+        }
+        _ => Err(Problem::unprocessable("bad_body", "say which letters are meant, by `query` or by `ids`")
+            .field("query")),
+    }
+}
+
+/// The settings of the source, where the query names one.
+fn base(rules: &ReplayRules, members: &Members) -> Settings {
+    let named = |query: &Query| {
+        query.terms.iter().find_map(|term| match &term.matcher {
+            Matcher::Source(source) if !term.negated => rules.sources.get(source),
+            _ => None,
+        })
+    };
+    let source = match members {
+        Members::Query { query, .. } => named(query),
+        Members::Ids(_) => None,
+    };
+    source.map(|source| source.settings.clone()).unwrap_or_default()
+}
+
+fn settings(asked: &Asked, base: Settings) -> Answer<Settings> {
+    let mut settings = base;
+    if let Some(pace) = pace(asked.rate, asked.share, asked.max)? {
+        settings.pace = pace;
+    }
+    settings.canary = asked.canary.unwrap_or(settings.canary);
+    settings.ramp = asked.ramp.unwrap_or(settings.ramp).max(1);
+    settings.window = asked.window.unwrap_or(settings.window);
+    settings.guards = asked.guards.clone().unwrap_or(settings.guards);
+    settings.target = asked.target.clone().unwrap_or(settings.target);
+    settings.doubts = asked.doubts.unwrap_or(settings.doubts);
+    settings.order = asked.order.unwrap_or(settings.order);
+    settings.limit = asked.limit.unwrap_or(settings.limit);
+    settings.repair = asked.repair.clone().map(|expression| Repairing { expression }).or(settings.repair);
+    if settings.limit == 0 {
+        let detail = "`limit` is how often a letter may be replayed, at least 1, found 0";
+        return Err(Problem::unprocessable("bad_limit", detail).field("limit"));
+    }
+    Ok(settings)
+}

@@ -1,0 +1,288 @@
+//! Start, pause, resume, cancel, approve, change the pace, settle doubts.
+//!
+//! Each moves the stored replay from where it stands. Of a replay with children the one whose turn it is is moved, and
+//! the parent with it. The desk is rung afterwards, so that a pause is obeyed at once.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{Request, StatusCode};
+use axum::response::{IntoResponse, Response};
+use dlo_core::id::{LetterId, ReplayId};
+use dlo_core::replay::{ItemState, Replay, ReplayState};
+use dlo_store::replays::{Settling, Turn};
+use dlo_store::{Deed, Page};
+use serde::Deserialize;
+
+use super::ReplayOut;
+use super::plan::pace;
+use crate::api::error::{Answer, Problem};
+use crate::body;
+use crate::guard::Proven;
+use crate::office::Office;
+use crate::query_text::{self, Author, Id};
+
+pub(crate) async fn start(
+    State(office): State<Arc<Office>>,
+    author: Author,
+    Id(id): Id<ReplayId>,
+) -> Answer<Response> {
+    let replay = office.store.replay(id).await?;
+    let deed = author.looks();
+    match replay.state {
+        ReplayState::Planned | ReplayState::AwaitingApproval => {}
+        found => return Err(not_now(found, "only a plan can be started")),
+    }
+    if replay.parent.is_some() {
+        let detail =
+            "this is a part of a larger plan, which starts its parts one after the other; start that one";
+        return Err(Problem::new(StatusCode::CONFLICT, "part_of_a_plan", detail));
+    }
+    if replay.expires_at <= office.now() {
+        let detail =
+            format!("the plan is void since {}; plan anew, the letters may have changed", replay.expires_at);
+        return Err(Problem::new(StatusCode::CONFLICT, "expired", detail));
+    }
+    if replay.counts.total() == 0 {
+        return Err(Problem::new(StatusCode::CONFLICT, "nothing_to_send", "the plan has no letters"));
+    }
+    approved(&office, &replay, &deed).await?;
+    let first = if replay.settings.canary > 0 { ReplayState::Canary } else { ReplayState::Running };
+    let children = office.store.children(id).await?;
+    if let Some(child) = children.first() {
+        turn(&office, child, first, &deed).await?;
+    }
+    turn(&office, &replay, first, &deed).await?;
+    answer(&office, id).await
+}
+
+/// Refuses a start that still needs somebody's approval, and says so in the record. The one place of this check.
+async fn approved(office: &Office, replay: &Replay, deed: &Deed) -> Answer<()> {
+    let given = replay.approvals.len();
+    let needed = usize::from(replay.approvals_needed);
+    if given >= needed {
+        return Ok(());
+    }
+    if replay.state == ReplayState::Planned {
+        turn(office, replay, ReplayState::AwaitingApproval, deed).await?;
+    }
+    let detail = format!(
+        "{needed} approval{} needed, {given} given: somebody else runs `dlo replay approve {}`",
+        if needed == 1 { " is" } else { "s are" },
+        replay.id
+    );
+    Err(Problem::new(StatusCode::FORBIDDEN, "approval_needed", detail))
+}
+
+pub(crate) async fn approve(
+    State(office): State<Arc<Office>>,
+    author: Author,
+    Id(id): Id<ReplayId>,
+    request: Request<Body>,
+) -> Answer<Response> {
+    let replay = office.store.replay(id).await?;
+    may_approve(&replay, request.extensions().get())?;
+    office.store.approve(id, &author.looks(), office.now()).await?;
+    answer(&office, id).await
+}
+
+/// Whose approval counts: somebody who proves who it is by a token of their own, and who did not make the plan.
+fn may_approve(replay: &Replay, who: Option<&Proven>) -> Answer<()> {
+    let forbidden = |code, detail: String| Err(Problem::new(StatusCode::FORBIDDEN, code, detail));
+    match who {
+        None => forbidden(
+            "unproven_approver",
+            "an approval needs a token with a name; give people their own under [server.tokens]".to_string(),
+        ),
+        Some(Proven(name)) if *name == replay.author => forbidden(
+            "own_plan",
+            format!("`{name}` made this plan; somebody else must approve it, with a token of their own"),
+        ),
+        Some(_) => match replay.state {
+            ReplayState::Planned | ReplayState::AwaitingApproval => Ok(()),
+            found => Err(not_now(found, "only a plan can be approved")),
+        },
+    }
+}
+
+pub(crate) async fn pause(
+    State(office): State<Arc<Office>>,
+    author: Author,
+    Id(id): Id<ReplayId>,
+) -> Answer<Response> {
+    let because = format!("paused by {}", author.0);
+    steer(&office, id, author.looks(), ReplayState::Paused, Some(because)).await
+}
+
+pub(crate) async fn cancel(
+    State(office): State<Arc<Office>>,
+    author: Author,
+    Id(id): Id<ReplayId>,
+) -> Answer<Response> {
+    steer(&office, id, author.looks(), ReplayState::Cancelled, None).await
+}
+
+pub(crate) async fn resume(
+    State(office): State<Arc<Office>>,
+    author: Author,
+    Id(id): Id<ReplayId>,
+) -> Answer<Response> {
+    let replay = office.store.replay(id).await?;
+    if !matches!(replay.state, ReplayState::Paused | ReplayState::Stopped) {
+        return Err(not_now(replay.state, "only a paused or stopped replay can be resumed"));
+    }
+    // It begins with a canary again: what stopped it may not be over.
+    let next = if replay.settings.canary > 0 { ReplayState::Canary } else { ReplayState::Running };
+    steer(&office, id, author.looks(), next, None).await
+}
+
+/// Moves a replay, and of one with children also those that are meant.
+async fn steer(
+    office: &Office,
+    id: ReplayId,
+    deed: Deed,
+    to: ReplayState,
+    because: Option<String>,
+) -> Answer<Response> {
+    let replay = office.store.replay(id).await?;
+    if !replay.state.may_become(to) {
+        return Err(not_now(replay.state, &format!("it cannot become {to}")));
+    }
+    for child in office.store.children(id).await? {
+        // A cancelled plan takes all its parts along; otherwise it is the one whose turn it is.
+        let meant = to == ReplayState::Cancelled || child.state != ReplayState::Planned;
+        if meant && child.state.may_become(to) {
+            turn_because(office, &child, to, because.clone(), &deed).await?;
+        }
+    }
+    turn_because(office, &replay, to, because, &deed).await?;
+    answer(office, id).await
+}
+
+async fn turn(office: &Office, replay: &Replay, to: ReplayState, deed: &Deed) -> Answer<()> {
+    turn_because(office, replay, to, None, deed).await
+}
+
+async fn turn_because(
+    office: &Office,
+    replay: &Replay,
+    to: ReplayState,
+    stop_reason: Option<String>,
+    deed: &Deed,
+) -> Answer<()> {
+    let turn = Turn { from: replay.state, to, stop_reason, stop_letters: Vec::new() };
+    office.store.turn(replay.id, turn, deed, office.now()).await?;
+    office.replays.ring();
+    Ok(())
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Adjust {
+    rate: Option<f64>,
+    share: Option<f64>,
+    #[serde(default)]
+    max: bool,
+}
+
+pub(crate) async fn adjust(
+    State(office): State<Arc<Office>>,
+    author: Author,
+    Id(id): Id<ReplayId>,
+    request: Request<Body>,
+) -> Answer<Response> {
+    let asked: Adjust = body::json(request, &office).await?;
+    let missing = || Problem::unprocessable("bad_pace", "say one of `rate`, `share` and `max`").field("rate");
+    let pace = pace(asked.rate, asked.share, asked.max)?.ok_or_else(missing)?;
+    let replay = office.store.replay(id).await?;
+    let deed = author.looks();
+    for one in std::iter::once(replay).chain(office.store.children(id).await?) {
+        if one.state.is_over() {
+            continue;
+        }
+        let settings = dlo_core::replay::Settings { pace, ..one.settings };
+        office.store.adjust(one.id, settings, &deed, office.now()).await?;
+    }
+    office.replays.ring();
+    answer(&office, id).await
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Settle {
+    /// `recovered`: it was handled. `open`: it was not, and is anybody's again. `again`: it is sent once more.
+    outcome: Outcome,
+    /// Which of them; all that are in doubt, if not said.
+    letters: Option<Vec<LetterId>>,
+    reason: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Outcome {
+    Recovered,
+    Open,
+    Again,
+}
+
+pub(crate) async fn settle(
+    State(office): State<Arc<Office>>,
+    Author(author): Author,
+    Id(id): Id<ReplayId>,
+    request: Request<Body>,
+) -> Answer<Response> {
+    let asked: Settle = body::json(request, &office).await?;
+    let reason = query_text::note("reason", asked.reason)?.ok_or_else(|| {
+        Problem::unprocessable("no_reason", "say how it was found out; the audit log keeps it")
+            .field("reason")
+    })?;
+    let how = match asked.outcome {
+        Outcome::Recovered => Settling::Recovered,
+        Outcome::Open => Settling::Open,
+        Outcome::Again => Settling::FoundUnsent,
+    };
+    let deed = Deed { author, reason: Some(reason), reference: None };
+    let mut settled = 0;
+    let parts = office.store.children(id).await?;
+    let ids = if parts.is_empty() { vec![id] } else { parts.iter().map(|part| part.id).collect() };
+    for part in ids {
+        let numbers = in_doubt(&office, part, asked.letters.as_deref()).await?;
+        settled += office.store.settle(part, &numbers, how, &deed, office.now()).await?;
+    }
+    office.replays.ring();
+    Ok(Json(serde_json::json!({ "settled": settled })).into_response())
+}
+
+/// The numbers of the items that are in doubt, and sent ones where they are named.
+async fn in_doubt(office: &Office, id: ReplayId, letters: Option<&[LetterId]>) -> Answer<Vec<u64>> {
+    let mut numbers = Vec::new();
+    let states: &[ItemState] = match letters {
+        None => &[ItemState::InDoubt],
+        Some(_) => &[ItemState::InDoubt, ItemState::Sent, ItemState::Unknown],
+    };
+    for state in states {
+        let mut page = Page::first(Page::MOST);
+        loop {
+            let found = office.store.items(id, Some(*state), &page).await?;
+            let meant =
+                found.items.iter().filter(|item| letters.is_none_or(|meant| meant.contains(&item.letter)));
+            numbers.extend(meant.map(|item| item.number));
+            let Some(next) = found.next else { break };
+            page.cursor = Some(next);
+        }
+    }
+    Ok(numbers)
+}
+
+fn not_now(found: ReplayState, what: &str) -> Problem {
+    Problem::new(StatusCode::CONFLICT, "conflict", format!("the replay is {found}: {what}"))
+}
+
+/// The replay as it stands now.
+async fn answer(office: &Office, id: ReplayId) -> Answer<Response> {
+    let replay = office.store.replay(id).await?;
+    let children = office.store.children(id).await?;
+    Ok(Json(ReplayOut::new(&replay, &children)).into_response())
+}

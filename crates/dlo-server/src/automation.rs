@@ -1,0 +1,147 @@
+//! Automation: what the rules decide without a person, a little at a time, each deed audited under the rule's name.
+//!
+//! Every few seconds each rule looks for open letters that it means. Discarding and archiving are steps of letters;
+//! routing and replaying are replays like any other, planned, frozen, guarded, and subject to the same approvals: what
+//! needs a person waits for one. Only one server of several does this, by a lease. `board.rs` is what is shown of it.
+
+mod board;
+mod health;
+mod replays;
+mod trial;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use dlo_core::automation::{Action, AutomationRule};
+use dlo_core::id::LetterId;
+use dlo_core::letter::{Letter, Status, Step};
+use dlo_core::query::{Matcher, Query, Term};
+use dlo_store::{Deed, Page, Stepped, StoreError};
+use tokio_util::sync::CancellationToken;
+
+use crate::office::Office;
+
+pub(crate) use board::{AutomationBoard, RuleStatus};
+pub(crate) use trial::try_out;
+
+/// How often the rules look.
+const TICK: Duration = Duration::from_secs(10);
+/// Letters that one rule moves at one look: the rest comes next time, and people are not crowded out.
+const AT_ONCE: usize = 5_000;
+const LEASE: &str = "automation";
+
+/// Runs the rules until `stop`.
+pub(crate) async fn run(office: Arc<Office>, stop: CancellationToken) {
+    if office.config.automation.is_empty() {
+        return;
+    }
+    let mut tick = tokio::time::interval(TICK);
+    tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    while stop.run_until_cancelled(tick.tick()).await.is_some() {
+        if stop.run_until_cancelled(look(&office)).await.is_none() {
+            break;
+        }
+    }
+    if let Err(error) = office.store.release(LEASE, &office.holder).await {
+        tracing::debug!(%error, "the lease of the automation runs out by itself");
+    }
+}
+
+/// One look of every rule, in their order.
+async fn look(office: &Office) {
+    match office.store.lease(LEASE, &office.holder, 3 * TICK, office.now()).await {
+        Ok(Some(_)) => {}
+        Ok(None) => return,
+        Err(error) => return tracing::warn!(%error, "automation waits for the store"),
+    }
+    let rules = &office.config.automation;
+    for (at, rule) in rules.iter().enumerate() {
+        let held = Before(&rules[..at]);
+        let done = match &rule.action {
+            Action::Hold => Ok(()),
+            Action::Discard => step(office, rule, &held, Step::Discard).await,
+            Action::Archive => step(office, rule, &held, Step::Archive).await,
+            Action::Route(queue) => replays::route(office, rule, &held, queue).await,
+            Action::Replay(schedule) => replays::replay(office, rule, &held, schedule).await,
+        };
+        office.automation.looked(&rule.name, office.now(), done.as_ref().err());
+        if let Err(error) = done {
+            tracing::warn!(rule = rule.name, %error, "a rule could not be carried out; it is tried again");
+        }
+    }
+}
+
+/// The rules that stand before one: what those hold is not its business.
+struct Before<'a>(&'a [AutomationRule]);
+
+impl Before<'_> {
+    /// Whether a rule in front keeps this letter for a person. Rules that act have moved what they mean already.
+    async fn holds(&self, office: &Office, id: LetterId) -> Result<bool, StoreError> {
+        for rule in self.0.iter().filter(|rule| rule.action == Action::Hold) {
+            let Some(mut query) = open_letters(office, rule) else { continue };
+            query.terms.push(Term { negated: false, matcher: Matcher::Id(id) });
+            if office.store.count(&query, 1).await? > 0 {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// The open letters that a rule means. `None`: the query is not understood, which the config does not let in.
+fn open_letters(office: &Office, rule: &AutomationRule) -> Option<Query> {
+    let mut query = Query::parse(&rule.query, office.now()).ok()?;
+    query.terms.push(Term { negated: false, matcher: Matcher::Status(Status::Open) });
+    Some(query)
+}
+
+/// Who does it, for the audit log.
+fn deed(rule: &AutomationRule) -> Deed {
+    Deed {
+        author: format!("rule {}", rule.name),
+        reason: Some(format!("the rule `{}` means it: {}", rule.name, rule.query)),
+        reference: None,
+    }
+}
+
+/// Open letters that a rule means and no rule in front holds, up to [`AT_ONCE`].
+async fn meant(
+    office: &Office,
+    rule: &AutomationRule,
+    before: &Before<'_>,
+) -> Result<Vec<Letter>, StoreError> {
+    let Some(query) = open_letters(office, rule) else { return Ok(Vec::new()) };
+    let mut meant = Vec::new();
+    let mut page = Page::first(Page::MOST);
+    loop {
+        let found = office.store.letters(&query, &page).await?;
+        for letter in found.letters {
+            if !before.holds(office, letter.id).await? {
+                meant.push(letter);
+            }
+        }
+        match found.next {
+            Some(next) if meant.len() < AT_ONCE => page.cursor = Some(next),
+            _ => return Ok(meant),
+        }
+    }
+}
+
+/// Discards or archives.
+async fn step(
+    office: &Office,
+    rule: &AutomationRule,
+    before: &Before<'_>,
+    step: Step,
+) -> Result<(), StoreError> {
+    let ids: Vec<LetterId> = meant(office, rule, before).await?.iter().map(|letter| letter.id).collect();
+    for batch in ids.chunks(Page::MOST) {
+        let stepped = office.store.step(batch, step, &deed(rule), office.now()).await?;
+        let moved = stepped.iter().filter(|one| matches!(one, Stepped::Moved { .. })).count() as u64;
+        office.automation.did(&rule.name, moved);
+        if moved > 0 {
+            tracing::info!(rule = rule.name, letters = moved, step = step.as_str(), "a rule decided");
+        }
+    }
+    Ok(())
+}

@@ -261,7 +261,7 @@ mod tests {
         for (text, words) in [
             (
                 "office = \"office\"",
-                "line 2: `consume.office` expected the address of the office, such as http://127.0.0.1:8404: the host is missing",
+                "line 2: `consume.office` expected the address of the office, such as http://127.0.0.1:8404: it is not a URL",
             ),
             (
                 "office_token = \"t\"",

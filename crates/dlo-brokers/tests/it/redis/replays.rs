@@ -84,3 +84,21 @@ async fn a_message_without_the_mark_of_a_replay_is_added_each_time() {
     let mut raw = Raw::to(&lab.url).await;
     assert_eq!(raw.ask::<u64>(&["XLEN", &queue]).await, 2);
 }
+
+#[tokio::test]
+async fn a_replay_of_twenty_thousand_takes_seconds() {
+    let lab = lab().await;
+    let queue = lab.fresh_queue().await;
+    let publisher = lab.broker.fenced_publisher("r").await.unwrap();
+    let body = "x".repeat(1_000);
+    let batches: Vec<Vec<_>> = (0..20)
+        .map(|batch| (0..1_000).map(|n| to(&queue, send(&format!("{queue}/{batch}/{n}"), &body))).collect())
+        .collect();
+    let began = std::time::Instant::now();
+    for batch in batches {
+        for result in publisher.publish(batch).await {
+            result.unwrap();
+        }
+    }
+    assert!(began.elapsed() < std::time::Duration::from_secs(20), "{:?}", began.elapsed());
+}

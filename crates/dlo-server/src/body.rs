@@ -97,8 +97,17 @@ async fn drain(body: &mut Body, timeout: Duration) {
 
 /// A small JSON document of a known shape. Unknown fields are the shape's to refuse.
 pub(crate) async fn json<T: DeserializeOwned>(request: Request<Body>, office: &Office) -> Answer<T> {
+    document(request, SMALL, office).await
+}
+
+/// The same, with room for a payload in it.
+pub(crate) async fn large_json<T: DeserializeOwned>(request: Request<Body>, office: &Office) -> Answer<T> {
+    document(request, office.config.limits.json_body, office).await
+}
+
+async fn document<T: DeserializeOwned>(request: Request<Body>, limit: usize, office: &Office) -> Answer<T> {
     expect_type(request.headers(), &["application/json"])?;
-    let (bytes, _held) = whole(request, SMALL, office).await?;
+    let (bytes, _held) = whole(request, limit, office).await?;
     serde_json::from_slice(&bytes).map_err(|error| match error.classify() {
         serde_json::error::Category::Data => Problem::unprocessable("bad_body", error.to_string()),
         _ => {

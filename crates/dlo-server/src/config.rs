@@ -9,6 +9,8 @@ use dlo_core::owners::Owners;
 use dlo_core::replay::Settings;
 use dlo_store::replays::{PlanPolicy, SourcePolicy};
 
+use crate::repair::RepairConfig;
+
 /// How the office listens and what it allows.
 #[derive(Debug, Clone, Default)]
 pub struct ServerConfig {
@@ -26,6 +28,8 @@ pub struct ServerConfig {
     pub replay: ReplayRules,
     /// What is done without a person, in order.
     pub automation: Vec<AutomationRule>,
+    /// Who runs repair expressions, and what their results have to fit (F9).
+    pub repair: RepairConfig,
 }
 
 /// What the office allows of replays, beside what each source says.

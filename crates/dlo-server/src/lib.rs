@@ -25,6 +25,7 @@ mod metrics;
 mod office;
 mod patient;
 mod query_text;
+mod repair;
 mod replay;
 mod scratch;
 mod server;
@@ -34,6 +35,10 @@ pub use admission_log::AdmissionLog;
 pub use api::routes;
 pub use capture::{CaptureLimits, CaptureSpec, CaptureState, CaptureStatus, LastError, Mode, NoMirror};
 pub use config::{HttpLimits, ReplayRules, ServerConfig, SourceReplay, Token};
+pub use repair::{
+    BadExpression, BadSchema, Facts, Limits as RepairLimits, Mended, RepairConfig, RepairDesk, RepairError,
+    Repaired, Repairer, Schema, Schemas, Subject, WorkerCommand, run_worker,
+};
 pub use replay::{ReplayDesk, ReplayTarget, Standing};
 pub use server::{Rules, ServeError, Server};
 

@@ -8,6 +8,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use dlo_core::attempt::{AttemptRecord, History};
 use dlo_core::group::Group;
 use dlo_core::letter::{Letter, LetterDetail};
+use dlo_core::message::{Message, Payload};
 use dlo_core::redact::Redactor;
 use dlo_store::StoredPayload;
 
@@ -61,6 +62,21 @@ impl Mask {
         let Some(rules) = &self.rules() else { return };
         if let Cow::Owned(masked) = rules.payload(&payload.bytes) {
             payload.bytes = masked.into();
+        }
+    }
+
+    /// A whole message on its way out.
+    pub(crate) fn message(&self, message: &mut Message) {
+        let Some(rules) = &self.rules() else { return };
+        message.headers = rules.headers(&message.headers);
+        if let Cow::Owned(masked) = rules.payload(&message.payload.0) {
+            message.payload = Payload::from(masked);
+        }
+        if let Some(key) = &mut message.key
+            && let Ok(shown) = std::str::from_utf8(&key.0)
+            && let Cow::Owned(masked) = rules.text(shown)
+        {
+            *key = Payload::from(masked);
         }
     }
 

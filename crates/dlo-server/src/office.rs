@@ -16,6 +16,7 @@ use crate::config::ServerConfig;
 use crate::mask::Mask;
 use crate::memory::BodyMemory;
 use crate::metrics::Metrics;
+use crate::repair::RepairDesk;
 use crate::replay::ReplayDesk;
 
 /// Long readings at once: exports, backups, verifications, rule trials, decisions by query.
@@ -34,6 +35,7 @@ pub(crate) struct Office {
     pub(crate) captures: CaptureBoard,
     pub(crate) replays: Arc<ReplayDesk>,
     pub(crate) automation: AutomationBoard,
+    pub(crate) repairs: Arc<RepairDesk>,
     /// This process, among those that share a database; another one at every start.
     pub(crate) holder: String,
     /// One permit for each request that is being served.
@@ -61,6 +63,7 @@ impl Office {
             captures: CaptureBoard::default(),
             replays: Arc::default(),
             automation: AutomationBoard::default(),
+            repairs: Arc::new(RepairDesk::new(config.repair.clone())),
             holder: format!("{}-{:016x}", std::process::id(), rand::random::<u64>()),
             config,
             store,

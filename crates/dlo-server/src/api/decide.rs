@@ -25,7 +25,7 @@ use crate::query_text::{self, Author};
 /// Ids of one request.
 const IDS: usize = 10_000;
 /// A dry run counts up to here and then says "at least".
-const COUNTED: u64 = 1_000_000;
+pub(super) const COUNTED: u64 = 1_000_000;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -74,7 +74,7 @@ pub(crate) async fn compensate(
 async fn decide(office: Arc<Office>, author: Author, request: Request<Body>, step: Step) -> Answer<Response> {
     let decision: Decision = body::json(request, &office).await?;
     let now = office.now();
-    let chosen = chosen(&decision, now)?;
+    let chosen = chosen(decision.ids.as_deref(), decision.query.as_deref(), now)?;
     let deed = deed(&decision, author, step)?;
     // Ids are few; a query may walk through everything there is.
     let place = match &chosen {
@@ -98,19 +98,20 @@ async fn decide(office: Arc<Office>, author: Author, request: Request<Body>, ste
     Ok(Json(decided).into_response())
 }
 
-enum Chosen {
+/// Which letters are meant.
+pub(super) enum Chosen {
     Ids(Vec<LetterId>),
     Query(Query),
 }
 
-fn chosen(decision: &Decision, now: Timestamp) -> Answer<Chosen> {
-    match (&decision.ids, &decision.query) {
+pub(super) fn chosen(ids: Option<&[LetterId]>, query: Option<&str>, now: Timestamp) -> Answer<Chosen> {
+    match (ids, query) {
         (Some(ids), None) if ids.is_empty() || ids.len() > IDS => {
             let detail = format!("`ids` names 1 to {IDS} letters, found {}; a query names more", ids.len());
             Err(Problem::unprocessable("bad_ids", detail).field("ids"))
         }
         (Some(ids), None) => {
-            let mut ids = ids.clone();
+            let mut ids = ids.to_vec();
             ids.sort_unstable();
             ids.dedup();
             Ok(Chosen::Ids(ids))
@@ -200,7 +201,7 @@ async fn move_query(
     }
 }
 
-fn with(mut query: Query, matcher: Matcher) -> Query {
+pub(super) fn with(mut query: Query, matcher: Matcher) -> Query {
     query.terms.push(Term { negated: false, matcher });
     query
 }

@@ -16,6 +16,7 @@ mod layers;
 pub(crate) mod letters;
 mod openapi;
 mod post;
+mod repairs;
 mod replays;
 mod rules;
 mod sources;
@@ -52,6 +53,9 @@ fn table() -> Vec<Route> {
         reads("/api/v1/letters/{id}", letters::show),
         reads("/api/v1/letters/{id}/payload", letters::payload),
         reads("/api/v1/letters/{id}/timeline", letters::timeline),
+        reads("/api/v1/letters/{id}/repairs", repairs::list),
+        writes("/api/v1/repairs", repairs::apply),
+        writes("/api/v1/repairs/preview", repairs::preview),
         // What they tell together.
         reads("/api/v1/groups", groups::list),
         reads("/api/v1/groups/{id}", groups::show),

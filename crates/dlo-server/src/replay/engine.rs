@@ -20,6 +20,7 @@ use super::flaw::Planted;
 use super::hand::{Hand, TTL};
 use super::runner::Runner;
 use super::{Leases, ReplayTarget};
+use crate::repair::RepairDesk;
 
 /// How often it looks without being rung.
 const EVERY: Duration = Duration::from_secs(1);
@@ -41,6 +42,7 @@ pub(crate) struct Engine {
     /// This server, among those that share a store.
     pub(super) holder: String,
     pub(super) desk: Arc<ReplayDesk>,
+    pub(super) repairs: Arc<RepairDesk>,
     /// By source.
     pub(super) targets: BTreeMap<String, Arc<ReplayTarget>>,
     pub(super) leaves: Mutex<HashSet<ReplayId>>,

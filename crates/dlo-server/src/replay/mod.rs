@@ -87,6 +87,7 @@ pub(crate) async fn run(office: Arc<Office>, targets: Vec<ReplayTarget>, stop: C
         clock: Arc::clone(&office.clock),
         holder: office.holder.clone(),
         desk: Arc::clone(&office.replays),
+        repairs: Arc::clone(&office.repairs),
         targets: targets.into_iter().map(|target| (target.source.clone(), Arc::new(target))).collect(),
         leaves: std::sync::Mutex::default(),
         flaw: flaw::Planted::default(),

@@ -3,6 +3,8 @@
 //! The payload is what was captured, byte for byte, or the repair that stands in its place. Where it goes is where it
 //! came from, unless the replay names another queue.
 
+use std::time::Duration;
+
 use dlo_core::broker::{Destination, Outgoing};
 use dlo_core::envelope::{ReplayMark, mark_replayed, strip_for_replay};
 use dlo_core::message::{Message, Payload};
@@ -11,6 +13,11 @@ use dlo_core::time::Timestamp;
 use dlo_store::replays::{SendEnd, ToSend};
 
 use super::hand::Hand;
+use crate::repair::{Facts, Mended, RepairError, Subject};
+
+/// How often a repair on the way is tried while its worker does not start, and how long it waits in between.
+const TRIES: u32 = 3;
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// An item that may be published.
 #[derive(Debug)]
@@ -34,19 +41,48 @@ impl Ready {
 }
 
 impl Hand {
-    /// The message of each item, or why it cannot be sent.
+    /// The message of each item, or why it cannot be sent. A repair on the way is laid over what would be sent.
     pub(super) async fn prepare(
         &self,
         items: Vec<ToSend>,
         settings: &Settings,
     ) -> Vec<Result<Message, String>> {
-        let refusal = settings.repair.as_ref().map(|repair| {
-            format!(
-                "this office cannot apply a repair on the way yet (`{}`): repair the letters first",
-                repair.expression
-            )
-        });
-        items.into_iter().map(|item| refusal.clone().map_or(Ok(item.message), Err)).collect()
+        let Some(repair) = &settings.repair else {
+            return items.into_iter().map(|item| Ok(item.message)).collect();
+        };
+        let ids: Vec<String> = items.iter().map(|item| item.letter.to_string()).collect();
+        let subjects: Vec<Subject<'_>> = items
+            .iter()
+            .zip(&ids)
+            .map(|(item, id)| Subject { message: &item.message, facts: facts(item, id) })
+            .collect();
+        match self.mend(&repair.expression, &subjects).await {
+            Ok(mended) => mended
+                .into_iter()
+                .zip(&items)
+                .map(|(mended, item)| mended.map(|mended| mended.repaired.or(&item.message)))
+                .collect(),
+            Err(error) => items.iter().map(|_| Err(error.to_string())).collect(),
+        }
+    }
+
+    /// A worker that does not start may start a moment later; an expression that is not understood never is.
+    async fn mend(
+        &self,
+        expression: &str,
+        subjects: &[Subject<'_>],
+    ) -> Result<Vec<Result<Mended, String>>, RepairError> {
+        let mut tries = 1;
+        loop {
+            match self.engine.repairs.apply(expression, subjects).await {
+                Err(RepairError::Worker(error)) if tries < TRIES => {
+                    tracing::warn!(%error, "a repair on the way waits for its worker");
+                    tokio::time::sleep(PAUSE).await;
+                    tries += 1;
+                }
+                other => return other,
+            }
+        }
     }
 
     /// Where an item goes.
@@ -97,5 +133,16 @@ impl Hand {
                 (number, outgoing)
             })
             .collect()
+    }
+}
+
+/// What an expression may know of the letter.
+fn facts<'a>(item: &'a ToSend, id: &'a str) -> Facts<'a> {
+    Facts {
+        id,
+        source: &item.source,
+        event_type: item.message.headers.event_type(),
+        error_class: item.error_class.as_deref(),
+        consumer: item.consumer.as_deref(),
     }
 }

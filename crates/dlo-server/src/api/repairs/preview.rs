@@ -1,0 +1,148 @@
+//! `POST /api/v1/repairs/preview`: what a change would make of a sample of letters, as a diff. Nothing is stored.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{Request, StatusCode};
+use axum::response::{IntoResponse, Response};
+use dlo_core::id::LetterId;
+use dlo_core::letter::Status;
+use dlo_core::query::Matcher;
+use dlo_store::Page;
+use serde::{Deserialize, Serialize};
+
+use super::letters::{Opened, mend, open};
+use super::{change, for_one};
+use crate::api::decide::{COUNTED, Chosen, chosen, with};
+use crate::api::error::{Answer, Problem};
+use crate::body;
+use crate::office::Office;
+use crate::query_text::Author;
+use crate::repair::{Mended, Repaired, difference};
+
+/// Letters of a sample.
+const SAMPLE: usize = 5;
+const LARGEST: usize = 50;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Asked {
+    ids: Option<Vec<LetterId>>,
+    query: Option<String>,
+    expression: Option<String>,
+    payload: Option<String>,
+    payload_base64: Option<String>,
+    sample: Option<usize>,
+}
+
+#[derive(Debug, Default, Serialize)]
+struct Previewed {
+    /// Letters that are meant; of a query, those that are open.
+    matched: u64,
+    changed: u64,
+    unchanged: u64,
+    failed: u64,
+    letters: Vec<Sample>,
+}
+
+/// One letter of the sample.
+#[derive(Debug, Serialize)]
+struct Sample {
+    id: LetterId,
+    source: String,
+    event_type: Option<String>,
+    status: Status,
+    outcome: Outcome,
+    /// Whether there was a schema that the result fits.
+    schema: bool,
+    /// Why not.
+    error: Option<String>,
+    diff: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Outcome {
+    Changed,
+    Unchanged,
+    Failed,
+}
+
+pub(crate) async fn preview(
+    State(office): State<Arc<Office>>,
+    author: Author,
+    request: Request<Body>,
+) -> Answer<Response> {
+    let asked: Asked = body::large_json(request, &office).await?;
+    let sample = asked.sample.unwrap_or(SAMPLE);
+    if !(1..=LARGEST).contains(&sample) {
+        let detail = format!("`sample` must be 1 to {LARGEST}, found {sample}");
+        return Err(Problem::unprocessable("bad_sample", detail).field("sample"));
+    }
+    let change = change(asked.expression, asked.payload, asked.payload_base64)?;
+    let (matched, ids) = match chosen(asked.ids.as_deref(), asked.query.as_deref(), office.now())? {
+        Chosen::Ids(ids) => (ids.len() as u64, ids),
+        Chosen::Query(query) => {
+            let query = with(query, Matcher::Status(Status::Open));
+            let found = office.store.letters(&query, &Page::first(sample)).await?;
+            let ids = found.letters.iter().map(|letter| letter.id).collect();
+            (office.store.count(&query, COUNTED).await?, ids)
+        }
+    };
+    for_one(&change, asked.ids.as_ref().map(Vec::len))?;
+    let mut previewed = Previewed { matched, ..Previewed::default() };
+    let deed = author.looks();
+    let mut left = &ids[..ids.len().min(sample)];
+    while !left.is_empty() {
+        let hand = open(&office, left, Some(&deed)).await?;
+        left = &left[hand.taken..];
+        let mended = mend(&office, &change, &hand.letters).await?;
+        for (opened, mended) in hand.letters.into_iter().zip(mended) {
+            previewed.take(shown(&office, opened, mended).await?);
+        }
+    }
+    Ok(Json(previewed).into_response())
+}
+
+impl Previewed {
+    fn take(&mut self, sample: Sample) {
+        match sample.outcome {
+            Outcome::Changed => self.changed += 1,
+            Outcome::Unchanged => self.unchanged += 1,
+            Outcome::Failed => self.failed += 1,
+        }
+        self.letters.push(sample);
+    }
+}
+
+/// The letter as it is shown: what is sensitive is hidden in both, before they are compared.
+async fn shown(office: &Arc<Office>, opened: Opened, mended: Result<Mended, String>) -> Answer<Sample> {
+    let Opened { letter, message: mut before, .. } = opened;
+    let sample = Sample {
+        id: letter.id,
+        source: letter.source,
+        event_type: letter.event_type,
+        status: letter.status,
+        outcome: Outcome::Unchanged,
+        schema: false,
+        error: None,
+        diff: None,
+    };
+    let mended = match mended {
+        Ok(mended) => mended,
+        Err(why) => return Ok(Sample { outcome: Outcome::Failed, error: Some(why), ..sample }),
+    };
+    let Repaired::Changed(mut after) = mended.repaired else { return Ok(sample) };
+    let office = Arc::clone(office);
+    // Payloads may be large: comparing them has a thread of its own.
+    let compared = tokio::task::spawn_blocking(move || {
+        office.mask.message(&mut before);
+        office.mask.message(&mut after);
+        difference(&before, &after)
+    });
+    let failed = |_| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", "the office failed");
+    let diff = Some(compared.await.map_err(failed)?);
+    Ok(Sample { outcome: Outcome::Changed, schema: mended.schema, diff, ..sample })
+}

@@ -5,6 +5,7 @@
 mod brokers;
 mod client;
 mod local;
+mod repair;
 mod replay;
 
 use std::path::PathBuf;
@@ -20,6 +21,7 @@ pub(crate) use local::{
     CapacityArgs, CapacityCommand, CheckArgs, ConsumeArgs, DemoArgs, EstimateArgs, ExportCommand, ExportRoot,
     LogArgs, LogFormat, PrometheusArgs, RulesArgs, RulesCommand, RulesTestArgs, ServeArgs,
 };
+pub(crate) use repair::{ApplyRepairArgs, ChangeArgs, PreviewArgs, RepairArgs, RepairCommand};
 
 pub(crate) use replay::{Doubts, PaceArgs, PlanArgs, ReplayArgs, ReplayCommand, SettleArgs, StartArgs};
 
@@ -64,6 +66,8 @@ pub(crate) enum Command {
     Groups(GroupsArgs),
     /// Plan, start, watch and steer the sending of letters back to where they came from
     Replay(ReplayArgs),
+    /// Change letters before they are replayed: preview as a diff, apply, list
+    Repair(RepairArgs),
     /// Read the audit log, and prove that no letter is missing
     Audit(AuditArgs),
     /// Try rules on history before they are used
@@ -80,6 +84,9 @@ pub(crate) enum Command {
     Capacity(CapacityArgs),
     /// Write files for other systems
     Export(ExportRoot),
+    /// Run repair expressions for an office, over its pipes
+    #[command(hide = true)]
+    RepairWorker,
     /// Print completions for a shell
     #[command(after_help = "\
 Examples:

@@ -11,6 +11,7 @@ mod drill;
 mod groups;
 mod letters;
 mod prometheus;
+mod repair;
 mod replay;
 mod rules;
 mod serve;
@@ -34,6 +35,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         Command::Check(args) => check::run(&args, config),
         Command::Letters(args) => letters::run(args),
         Command::Groups(args) => groups::run(args),
+        Command::Repair(args) => repair::run(args),
         Command::Replay(args) => replay::run(args),
         Command::Audit(args) => audit::run(args),
         Command::Rules(args) => match args.command {
@@ -52,6 +54,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         Command::Export(args) => match args.command {
             ExportCommand::PrometheusRules(args) => prometheus::export(&args, config),
         },
+        Command::RepairWorker => Ok(dlo_server::run_worker()?),
         Command::Completions { shell } => shell::completions(shell),
         Command::Man { to } => shell::man(to.as_deref()),
     }

@@ -27,11 +27,13 @@ pub(crate) struct Failure {
     pub(crate) words: String,
     /// The office has no room now: the same request may succeed shortly.
     pub(crate) busy: bool,
+    /// Where in the text that was sent the mistake stands, counted in bytes.
+    pub(crate) position: Option<usize>,
 }
 
 impl Failure {
     pub(crate) fn new(exit: Exit, words: impl Into<String>) -> Self {
-        Self { exit, words: words.into(), busy: false }
+        Self { exit, words: words.into(), busy: false, position: None }
     }
 
     pub(crate) fn failed(words: impl Into<String>) -> Self {

@@ -8,6 +8,7 @@ mod demo;
 mod exit;
 mod logs;
 mod output;
+mod schemas;
 mod wire;
 
 use std::process::ExitCode;

@@ -5,13 +5,17 @@ use std::sync::Arc;
 
 use dlo_core::broker::Broker;
 use dlo_core::time::{Clock, Timestamp};
-use dlo_server::{CaptureSpec, HttpLimits, ReplayRules, ReplayTarget, Rules, Server, ServerConfig, Token};
+use dlo_server::{
+    CaptureSpec, HttpLimits, RepairConfig, ReplayRules, ReplayTarget, Rules, Server, ServerConfig, Token,
+    WorkerCommand,
+};
 use dlo_store::postgres::PostgresStore;
 use dlo_store::sqlite::SqliteStore;
 use dlo_store::{DynStore, StoreError, StoreLimits};
 
 use crate::config::{Config, Limits, SourceReplay, Storage};
 use crate::exit::{Exit, Failure, Outcome};
+use crate::schemas;
 
 /// This machine's clock.
 #[derive(Debug, Clone, Copy)]
@@ -103,6 +107,7 @@ fn server_config(config: &Config) -> Outcome<ServerConfig> {
             Storage::Postgres(_) => None,
         },
         owners: config.rules.owners.clone(),
+        repair: repair(config)?,
         replay: replay_rules(config),
         automation: config.rules.automation.clone(),
     })
@@ -129,6 +134,13 @@ fn replay_rules(config: &Config) -> ReplayRules {
         expires: config.replay.expires,
         sources: sources.collect(),
     }
+}
+
+/// Who runs repair expressions: this very program, as a process of its own.
+fn repair(config: &Config) -> Outcome<RepairConfig> {
+    let worker = WorkerCommand::this_program("repair-worker")
+        .map_err(|cause| Failure::failed(format!("this program does not find itself: {cause}")))?;
+    Ok(RepairConfig { worker: Some(worker), schemas: schemas::read(config)?, ..RepairConfig::default() })
 }
 
 /// What is captured: the sources that have a broker, each broker made once and shared. Reaches for no server; what can

@@ -276,7 +276,7 @@ pub(crate) struct RestoreArgs {
     pub(crate) reason: Option<String>,
 }
 
-fn letter_id(text: &str) -> Result<LetterId, String> {
+pub(super) fn letter_id(text: &str) -> Result<LetterId, String> {
     text.parse().map_err(|_| "expected a letter's id, as `dlo letters list` shows it".to_string())
 }
 

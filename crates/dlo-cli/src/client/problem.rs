@@ -14,6 +14,7 @@ pub(crate) struct Problem {
     detail: String,
     /// Seconds after which a second try makes sense.
     retry_after: Option<u64>,
+    position: Option<usize>,
 }
 
 impl Problem {
@@ -24,7 +25,8 @@ impl Problem {
             let shown = cut(&clean(body.trim()), 200);
             if shown.is_empty() { "the server gave no reason".to_string() } else { shown }
         });
-        Self { status, code: text("code").unwrap_or_default(), detail, retry_after }
+        let position = value.get("position").and_then(Value::as_u64).and_then(|at| usize::try_from(at).ok());
+        Self { status, code: text("code").unwrap_or_default(), detail, retry_after, position }
     }
 
     /// The exit code that scripts see.
@@ -53,7 +55,8 @@ impl Problem {
             words.push_str(&hint);
         }
         words.push_str(&format!("\n  (HTTP {}{})", self.status, self.shown_code()));
-        Failure { busy: matches!(self.status, 429 | 503), ..Failure::new(self.exit(), words) }
+        let busy = matches!(self.status, 429 | 503);
+        Failure { busy, position: self.position, ..Failure::new(self.exit(), words) }
     }
 
     fn shown_code(&self) -> String {

@@ -17,6 +17,7 @@ use crate::client::Client;
 use crate::config::Config;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output::{Out, Tone, clean};
+use crate::schemas;
 
 /// How one thing stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,7 +69,17 @@ fn all(config: &Config, client: &Client) -> Vec<Finding> {
     findings.extend(brokers::look(config));
     findings.extend(office::captures(client));
     findings.push(owners(config));
+    findings.extend(schemas(config));
     findings
+}
+
+/// Said only where the config names one.
+fn schemas(config: &Config) -> Option<Finding> {
+    let named = schemas::count(config);
+    (named > 0).then(|| match schemas::read(config) {
+        Ok(_) => Finding::fine("schemas", format!("{named} are read; repairs have to fit them")),
+        Err(failure) => Finding::missing("schemas", failure.words),
+    })
 }
 
 fn about(config: &Config) -> Finding {

@@ -1,5 +1,6 @@
 //! `[brokers.*]` and `[[sources]]`: which queues the office cares for.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -74,6 +75,10 @@ pub(crate) struct Source {
     /// What is done with its letters without a person.
     pub(crate) automation: Vec<AutomationRule>,
     pub(crate) retention: Option<Duration>,
+    /// The file of the JSON Schema that repaired payloads have to fit; beside the config file.
+    pub(crate) schema: Option<String>,
+    /// The same by type of event, which goes before.
+    pub(crate) schemas: BTreeMap<String, String>,
     /// The line in the file, for messages.
     pub(crate) line: Option<usize>,
 }
@@ -163,6 +168,9 @@ fn source(section: &Section<'_>, brokers: &[Broker]) -> Option<Source> {
     let replay = replay::of_source(section, critical);
     let named = name.clone().unwrap_or_default();
     let automation = replay::automation(section, &named, critical, replay.settings.limit);
+    let schema = section.text("schema");
+    let by_type = section.section("schemas");
+    let schemas = by_type.is_there().then(|| by_type.decode(&[])).flatten().unwrap_or_default();
     let (mode, allowed) = capture(section);
     let mapper = section.section("mapper");
     let mapper = mapper.is_there().then(|| mapper.decode(&[])).flatten().unwrap_or_default();
@@ -214,6 +222,8 @@ fn source(section: &Section<'_>, brokers: &[Broker]) -> Option<Source> {
         replay,
         automation,
         retention,
+        schema,
+        schemas,
         line,
     })
 }

@@ -29,6 +29,8 @@ mod postgres;
 #[cfg(test)]
 mod prometheus;
 #[cfg(test)]
+mod repair;
+#[cfg(test)]
 mod serve;
 #[cfg(test)]
 mod stories;

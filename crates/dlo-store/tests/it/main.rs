@@ -15,5 +15,6 @@ mod letters;
 mod model;
 mod postgres;
 mod property;
+mod replay_stories;
 mod replaying;
 mod sqlite;

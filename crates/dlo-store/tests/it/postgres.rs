@@ -10,6 +10,7 @@ use dlo_testkit::harness::postgres::{Database, Postgres};
 use crate::conformance::Home;
 use crate::letters::{NOW, batch, damaged_first, deed, find_all, insert, insert_one, letter};
 use crate::property::random_stories_agree_with_the_model;
+use crate::replay_stories::random_replays_keep_everything_consistent;
 
 #[async_trait]
 impl Home for Database {
@@ -24,12 +25,16 @@ async fn fresh() -> Database {
 
 mod suite {
     crate::conformance::conformance!(crate::postgres::fresh);
-    crate::conformance::replays!(crate::postgres::fresh);
 }
 
 #[test]
 fn random_stories_agree_with_the_model_here() {
     random_stories_agree_with_the_model(24, fresh);
+}
+
+#[test]
+fn random_replays_keep_everything_consistent_here() {
+    random_replays_keep_everything_consistent(8, fresh);
 }
 
 /// Two offices read overlapping stretches of one log into one database, from both ends.

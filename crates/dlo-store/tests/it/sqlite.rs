@@ -5,16 +5,20 @@ use std::path::Path;
 
 use async_trait::async_trait;
 use dlo_core::attempt::{AttemptRecord, History};
+use dlo_core::message::Message;
 use dlo_core::query::{Matcher, Query, Term};
 use dlo_core::time::Timestamp;
+use dlo_store::replays::Run;
 use dlo_store::sqlite::SqliteStore;
-use dlo_store::{DynStore, StoreError, StoreLimits};
+use dlo_store::{DynStore, NewRepair, StoreError, StoreLimits};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
 use crate::conformance::Home;
-use crate::letters::{damaged_first, find_all, insert, letter};
+use crate::letters::{NOW, damaged_first, deed, find_all, insert, letter};
 use crate::property::random_stories_agree_with_the_model;
+use crate::replay_stories::random_replays_keep_everything_consistent;
+use crate::replaying::{conserved, intend, plan_orders, policy, running, states};
 
 struct Directory(TempDir);
 
@@ -38,12 +42,16 @@ impl Directory {
 
 mod suite {
     crate::conformance::conformance!(crate::sqlite::fresh);
-    crate::conformance::replays!(crate::sqlite::fresh);
 }
 
 #[test]
 fn random_stories_agree_with_the_model_here() {
     random_stories_agree_with_the_model(48, fresh);
+}
+
+#[test]
+fn random_replays_keep_everything_consistent_here() {
+    random_replays_keep_everything_consistent(60, fresh);
 }
 
 #[tokio::test]
@@ -170,4 +178,51 @@ async fn verification_finds_what_was_tampered_with() {
         let problems = home.open().await.verify().await.unwrap().problems;
         assert!(problems.iter().any(|problem| problem.contains(word)), "{sql}: {problems:?}");
     }
+}
+
+/// A process that dies while it writes a plan leaves members without a replay.
+#[tokio::test]
+async fn what_an_unfinished_plan_left_is_swept_when_the_store_is_opened() {
+    let home = fresh().await;
+    let store = home.open().await;
+    insert(&store, vec![letter(1, |_| {})]).await;
+    let kept = plan_orders(&store, policy(&["orders"])).await;
+    store.close().await.unwrap();
+    drop(store);
+    let raw = home.raw();
+    raw.execute_batch(
+        "INSERT INTO drafts VALUES (2, x'07');
+         INSERT INTO replay_items (replay, number, letter, state, waits) VALUES (2, 0, x'00', 1, 0), (2, 1, x'01', 1, 0);",
+    )
+    .unwrap();
+    drop(raw);
+    let store = home.open().await;
+    let left: i64 = home.raw().query_row("SELECT count(*) FROM replay_items", [], |row| row.get(0)).unwrap();
+    assert_eq!(left, 1);
+    assert_eq!(store.replay(kept.id).await.unwrap(), kept);
+    let next = plan_orders(&store, policy(&["orders"])).await;
+    assert_eq!(store.replay(next.id).await.unwrap().counts.total(), 1);
+    conserved(&store).await;
+}
+
+#[tokio::test]
+async fn a_backup_has_replays_and_repairs() {
+    let home = fresh().await;
+    let store = home.open().await;
+    let (replay, lease, ids) = running(&store, 3).await;
+    intend(&store, &Run { id: replay.id, lease: &lease }, 2, NOW).await;
+    let free = insert(&store, vec![letter(9, |_| {})]).await[0];
+    let message = Message { payload: "{}".into(), ..Message::default() };
+    store.repair(free, NewRepair { message, expression: None }, &deed("eve"), NOW).await.unwrap();
+    let kept = (store.replay(replay.id).await.unwrap(), states(&store, replay.id).await);
+    let file = home.0.path().join("copy.db");
+    store.backup(&file).await.unwrap();
+    let elsewhere = fresh().await;
+    let other = elsewhere.open().await;
+    other.restore(&file).await.unwrap();
+    assert_eq!((other.replay(replay.id).await.unwrap(), states(&other, replay.id).await), kept);
+    assert_eq!(other.repairs(free).await.unwrap(), store.repairs(free).await.unwrap());
+    let run = Run { id: replay.id, lease: &lease };
+    assert_eq!(other.intend(&run, 9, NOW).await.unwrap()[0].letter, ids[2]);
+    conserved(&other).await;
 }

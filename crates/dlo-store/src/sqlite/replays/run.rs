@@ -1,5 +1,7 @@
 //! A run's writes, each under the lease of its holder: claim, intend, record, doubt, conclude, give back.
 
+use std::collections::BTreeSet;
+
 use dlo_core::id::{LetterId, ReplayId};
 use dlo_core::letter::Status;
 use dlo_core::replay::ItemState;
@@ -157,13 +159,14 @@ pub(super) fn conclude(
     take_all(Hand::of_run(db, staged, head, now), &found, how.as_move())
 }
 
-/// The items of these numbers that are there.
+/// The items of these numbers that are there, each once, in order.
 pub(super) fn named(
     db: &Connection,
     row: rows::ReplayRow,
     numbers: &[u64],
 ) -> Result<Vec<rows::FoundItem>, StoreError> {
-    let found = numbers.iter().map(|number| items::find(db, row, *number));
+    let numbers: BTreeSet<u64> = numbers.iter().copied().collect();
+    let found = numbers.into_iter().map(|number| items::find(db, row, number));
     found.filter_map(Result::transpose).collect()
 }
 

@@ -62,13 +62,10 @@ pub(super) fn named(
 ) -> Result<Vec<ReadItem>, StoreError> {
     let db = &db.unchecked_transaction().map_err(read_error)?;
     let head = rows::head(db, id)?;
-    let mut numbers = numbers.to_vec();
-    numbers.sort_unstable();
-    numbers.dedup();
-    let mut found = Vec::with_capacity(numbers.len());
-    for item in super::run::named(db, head.row, &numbers)? {
-        found.push((item.item.number as i64, item.item.letter));
-    }
+    let found: Vec<_> = super::run::named(db, head.row, numbers)?
+        .into_iter()
+        .map(|found| (found.item.number as i64, found.item.letter))
+        .collect();
     read_all(db, shared, &found)
 }
 

@@ -1,4 +1,4 @@
-//! The promises of `Store`, as plain functions over any engine. `conformance!` runs each of them as a test.
+//! The promises of `Store` and `Replays`, as plain functions over any engine. `conformance!` runs each of them as a test.
 //!
 //! A function that is not in the list below is dead code, and the compiler says so.
 
@@ -133,14 +133,6 @@ macro_rules! conformance {
                 a_lost_lease_refuses_its_own_batch_only
                 leases_that_are_held_are_listed_by_the_beginning_of_their_name
             }
-        }
-    };
-}
-
-/// The promises of `Replays`.
-macro_rules! replays {
-    ($home:path) => {
-        $crate::conformance::run! { $home;
             plans {
                 a_plan_is_frozen_oldest_failure_first
                 a_plan_says_what_it_was_told
@@ -199,4 +191,4 @@ macro_rules! run {
     };
 }
 
-pub(crate) use {conformance, replays, run};
+pub(crate) use {conformance, run};

@@ -208,7 +208,7 @@ pub(crate) async fn doubts_are_settled_each_way(home: &dyn Home) {
     };
     assert_eq!(settle(&[0, 4], Settling::FoundSent).await, 1);
     assert_eq!(settle(&[1, 4], Settling::FoundUnsent).await, 1);
-    assert_eq!(settle(&[2, 4, 77], Settling::Recovered).await, 2);
+    assert_eq!(settle(&[2, 4, 77, 2], Settling::Recovered).await, 2);
     assert_eq!(settle(&[3, 5, 2], Settling::Open).await, 2);
     use ItemState::{Claimed, Confirmed, Released, Sent};
     assert_eq!(states(&store, replay.id).await, [Sent, Claimed, Confirmed, Released, Confirmed, Released]);

@@ -40,10 +40,7 @@ impl Runner {
         if orders.recall && !self.hand.engine.flaw.has(Flaw::IgnorePause) {
             self.recall();
         }
-        if !self.ends.is_empty() && !self.is_busy(Kind::Record) && self.store_answers() {
-            let ends = std::mem::take(&mut self.ends);
-            self.write(Kind::Record, Arc::clone(&self.hand).record(ends));
-        }
+        self.begin_record();
         if !self.store_answers() || !self.hand.holds() || self.rung {
             return;
         }
@@ -54,6 +51,24 @@ impl Runner {
         } else if self.hand.engine.flaw.has(Flaw::IgnorePause) {
             self.publish();
         }
+    }
+
+    /// Records what became of items. One that may be intended again afterwards is recorded while nothing is being
+    /// intended, and nothing is intended before the record is known to stand: repeated after an answer that was lost, it
+    /// would undo the next intent.
+    fn begin_record(&mut self) {
+        if self.ends.is_empty() || self.is_busy(Kind::Record) || !self.store_answers() {
+            return;
+        }
+        let mut ends = std::mem::take(&mut self.ends);
+        if self.is_busy(Kind::Intend) || self.is_busy(Kind::Clear) {
+            (self.ends, ends) = ends.into_iter().partition(End::may_come_again);
+        }
+        if ends.is_empty() {
+            return;
+        }
+        self.settling = ends.iter().any(End::may_come_again);
+        self.write(Kind::Record, Arc::clone(&self.hand).record(ends));
     }
 
     /// What goes on whatever the replay does: the lease, the stored state, the outcomes.
@@ -109,7 +124,8 @@ impl Runner {
             self.write(Kind::GiveBack, Arc::clone(&self.hand).give_back(CLAIM));
         }
         let away = self.gone.as_ref().is_some_and(|(_, until)| Instant::now() < *until);
-        if orders.clear_doubts && !self.is_busy(Kind::Clear) && !self.is_busy(Kind::Mark) && !away {
+        let may_intend = !self.settling && !self.is_busy(Kind::Clear);
+        if orders.clear_doubts && may_intend && !self.is_busy(Kind::Mark) && !away {
             let (settings, note) = (self.replay.settings.clone(), self.note.clone());
             self.write(Kind::Clear, Arc::clone(&self.hand).clear(settings, note));
         }
@@ -124,7 +140,7 @@ impl Runner {
         if orders.claim && !self.is_busy(Kind::Claim) {
             self.write(Kind::Claim, Arc::clone(&self.hand).claim(CLAIM));
         }
-        if orders.intend > 0 && !self.is_busy(Kind::Intend) && self.publisher.is_some() {
+        if orders.intend > 0 && may_intend && !self.is_busy(Kind::Intend) && self.publisher.is_some() {
             let call = Arc::clone(&self.hand).intend(orders.intend, self.replay.settings.clone());
             self.write(Kind::Intend, call);
         }

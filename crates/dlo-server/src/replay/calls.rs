@@ -41,6 +41,16 @@ impl Kind {
     pub(super) const COUNT: usize = Self::Fence as usize + 1;
 }
 
+impl End {
+    /// Whether the item can be intended again afterwards.
+    pub(super) const fn may_come_again(&self) -> bool {
+        match self.end {
+            SendEnd::Unsent | SendEnd::Doubtful => true,
+            SendEnd::Sent { .. } | SendEnd::Refused(_) => false,
+        }
+    }
+}
+
 /// What a broker said to a batch.
 #[derive(Debug, Default)]
 pub(super) struct Answer {
@@ -148,7 +158,11 @@ impl Hand {
                 }
                 SendEnd::Refused(error.to_string())
             }
-            // Whatever else an adapter may say: it is not known that it is not there.
+            Some(Err(PublishError::NotSent(why))) => {
+                answer.trouble = Some(why);
+                if again { SendEnd::Doubtful } else { SendEnd::Unsent }
+            }
+            // Fenced, not confirmed, or whatever else an adapter may say: it is not known that it is not there.
             Some(Err(error)) => {
                 answer.trouble = Some(error.to_string());
                 if self.engine.flaw.has(Flaw::DoubtIsUnsent) { SendEnd::Unsent } else { SendEnd::Doubtful }

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use dlo_core::broker::{BrokerError, LostConfirm, Position, Publisher};
+use dlo_core::broker::{BrokerError, LostConfirm, Position, Publisher, SENDS_REMEMBERED};
 use dlo_core::envelope::replay_mark;
 use dlo_core::replay::{DoubtPolicy, Item, ItemState, Settings, parse_send_id};
 use dlo_core::time::Timestamp;
@@ -56,14 +56,11 @@ impl Hand {
     async fn clear_doubts(&self, settings: &Settings, note: &Note) -> Result<Cleared, Trouble> {
         match self.lost_confirm() {
             LostConfirm::ReadBack => self.read_back(settings, note).await,
-            LostConfirm::SendAgain => {
-                let numbers = self.in_doubt().await?.iter().map(|item| item.number).collect();
-                Ok(Cleared {
-                    again: vec![(self.again(numbers, settings).await?, None)],
-                    ..Cleared::default()
-                })
+            LostConfirm::SendAgain => self.again_within(SENDS_REMEMBERED, settings).await,
+            LostConfirm::SendAgainInWindow => {
+                let window = self.broker().capabilities().dedupe_window.unwrap_or_default();
+                self.again_within(window, settings).await
             }
-            LostConfirm::SendAgainInWindow => self.again_in_window(settings).await,
             LostConfirm::Unknown => {
                 let numbers = self.in_doubt().await?.iter().map(|item| item.number).collect();
                 self.by_policy(numbers, settings).await
@@ -71,23 +68,22 @@ impl Hand {
         }
     }
 
-    async fn again_in_window(&self, settings: &Settings) -> Result<Cleared, Trouble> {
-        let window = self.broker().capabilities().dedupe_window.unwrap_or_default();
+    async fn again_within(&self, window: Duration, settings: &Settings) -> Result<Cleared, Trouble> {
         let now = self.now();
-        let mut late = Vec::new();
-        let mut again = Vec::new();
+        let forgets = self.engine.flaw.has(Flaw::ForgetWindow);
+        let (mut safe, mut late) = (Vec::new(), Vec::new());
+        let mut before = now.plus(window);
         for item in self.in_doubt().await? {
-            let until = item.at.map(|at| safe_until(at, window));
-            match until.filter(|until| now < *until) {
-                Some(until) => again.push((self.again(vec![item.number], settings).await?, Some(until))),
-                None if self.engine.flaw.has(Flaw::ForgetWindow) => {
-                    again.push((self.again(vec![item.number], settings).await?, None));
-                }
-                None => late.push(item.number),
+            let until = safe_until(item.at.unwrap_or_default(), window);
+            if now < until || forgets {
+                before = before.min(until);
+                safe.push(item.number);
+            } else {
+                late.push(item.number);
             }
         }
         let mut cleared = self.by_policy(late, settings).await?;
-        cleared.again.extend(again);
+        cleared.again.push((self.again(safe, settings).await?, Some(before)));
         Ok(cleared)
     }
 

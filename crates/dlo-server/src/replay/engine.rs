@@ -52,10 +52,23 @@ pub(crate) struct Engine {
 /// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ended {
-    /// Nothing is left to do, or somebody else does it.
+    /// Nothing is left to do.
     Done,
+    /// Somebody else does it, or did a moment ago.
+    Elsewhere,
     /// It could not go on: look again after a while.
     Rest,
+}
+
+impl Ended {
+    /// How long it is left alone.
+    const fn pause(self) -> Duration {
+        match self {
+            Self::Done => Duration::ZERO,
+            Self::Elsewhere => EVERY,
+            Self::Rest => REST,
+        }
+    }
 }
 
 impl Engine {
@@ -85,15 +98,14 @@ impl Engine {
                 tracing::warn!(%error, "a replay of several parts could not be moved on; it is tried again");
             }
             tokio::select! {
+                biased;
                 () = stop.cancelled() => break,
                 () = tokio::time::sleep(EVERY) => {}
                 _ = bell.changed() => {}
                 Some(ended) = hands.join_next() => {
                     let Ok((id, ended)) = ended else { continue };
                     held.remove(&id);
-                    if ended == Ended::Rest {
-                        resting.insert(id, Instant::now() + REST);
-                    }
+                    resting.insert(id, Instant::now() + ended.pause());
                 }
             }
         }
@@ -114,8 +126,7 @@ impl Engine {
         let holder = format!("{}/{}", self.holder, RUNS.fetch_add(1, Ordering::Relaxed));
         let lease = match self.leases.lease(&lease_name(id), &holder, TTL, self.clock.now()).await {
             Ok(Some(lease)) => lease,
-            // Another server has it, or had it until a moment ago.
-            Ok(None) => return Ended::Done,
+            Ok(None) => return Ended::Elsewhere,
             Err(error) => {
                 tracing::warn!(replay = %id, %error, "a replay cannot be taken in hand; it is tried again");
                 return Ended::Rest;
@@ -135,11 +146,11 @@ impl Engine {
             Ok(()) => Ended::Done,
             Err(StoreError::LeaseLost(_)) => {
                 tracing::info!(replay = %id, "another server took the replay over");
-                Ended::Done
+                Ended::Elsewhere
             }
             Err(error) => {
                 tracing::warn!(replay = %id, %error, "a replay could not go on; it is taken up again");
-                if error.is_transient() { Ended::Done } else { Ended::Rest }
+                if error.is_transient() { Ended::Elsewhere } else { Ended::Rest }
             }
         }
     }

@@ -27,6 +27,22 @@ pub(super) enum Flaw {
     IgnorePolicy,
 }
 
+#[cfg(test)]
+impl Flaw {
+    pub(super) const ALL: [Self; 10] = [
+        Self::RecordBeforePublish,
+        Self::DoubtIsUnsent,
+        Self::ForgetDoubts,
+        Self::ForgetWindow,
+        Self::SkipFence,
+        Self::ConcludeEarly,
+        Self::IgnoreGuards,
+        Self::IgnorePause,
+        Self::IgnorePace,
+        Self::IgnorePolicy,
+    ];
+}
+
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Planted {
     #[cfg(test)]

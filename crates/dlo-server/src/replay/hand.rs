@@ -68,6 +68,11 @@ impl Hand {
         self.now().plus(MARGIN) < self.lease.lock().unwrap_or_else(PoisonError::into_inner).until
     }
 
+    /// Whether somebody else may have the replay by now.
+    pub(super) fn is_expired(&self) -> bool {
+        self.now() >= self.lease.lock().unwrap_or_else(PoisonError::into_inner).until
+    }
+
     pub(super) fn run<'a>(&self, lease: &'a Lease) -> Run<'a> {
         Run { id: self.id, lease }
     }

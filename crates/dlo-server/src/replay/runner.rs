@@ -46,6 +46,8 @@ pub(super) struct Runner {
     pub(super) keys: HashMap<Payload, u32>,
     /// Ends that are not recorded yet.
     pub(super) ends: Vec<End>,
+    /// A record is not known to stand, after which items may be intended again: until then, none is.
+    pub(super) settling: bool,
     /// In hand by generation of intents, two at a time; see [`Runner::advance_mark`].
     pub(super) generation: u64,
     pub(super) by_generation: [u64; 2],
@@ -82,6 +84,7 @@ pub(super) struct Runner {
     pub(super) leaving: bool,
     /// Somebody rang: nothing goes out before the replay was read anew.
     pub(super) rung: bool,
+    pub(super) stale: bool,
     pub(super) refreshed: Option<Instant>,
     pub(super) looked: Option<(Timestamp, Instant)>,
     pub(super) renewed: Instant,
@@ -123,6 +126,7 @@ impl Runner {
             ready: VecDeque::new(),
             keys: HashMap::new(),
             ends: Vec::new(),
+            settling: false,
             generation: 0,
             by_generation: [0; 2],
             next_mark: None,
@@ -146,6 +150,7 @@ impl Runner {
             to_judge: false,
             leaving: false,
             rung: false,
+            stale: false,
             refreshed: None,
             looked: None,
         })
@@ -154,7 +159,7 @@ impl Runner {
     pub(super) async fn run(mut self, stop: CancellationToken) -> Result<(), StoreError> {
         let mut bell = self.hand.engine.desk.listen();
         loop {
-            if self.hand.now() >= self.hand.lease().until {
+            if self.hand.is_expired() {
                 return Err(StoreError::LeaseLost(self.hand.lease().name));
             }
             let orders = self.orders();
@@ -176,6 +181,8 @@ impl Runner {
     fn hear(&mut self, rings: Result<(), watch::error::RecvError>) {
         self.rung = rings.is_ok();
         self.refreshed = None;
+        // What is being read may be older than what the ring was about.
+        self.stale = self.is_busy(Kind::Refresh);
     }
 
     /// Nothing is in hand, nothing waits to be written.

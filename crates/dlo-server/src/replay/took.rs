@@ -50,7 +50,10 @@ impl Runner {
             Did::Recorded(ends, result) => {
                 self.wrote(Kind::Record);
                 match self.heard(result)? {
-                    Some(()) => self.recorded(ends),
+                    Some(()) => {
+                        self.settling = false;
+                        self.recorded(ends);
+                    }
                     None => self.ends.extend(ends),
                 }
             }
@@ -229,8 +232,12 @@ impl Runner {
     }
 
     fn refreshed(&mut self, writes: u64, replay: Replay) {
-        self.refreshed = Some(Instant::now());
-        self.rung = false;
+        if std::mem::take(&mut self.stale) {
+            self.refreshed = None;
+        } else {
+            self.refreshed = Some(Instant::now());
+            self.rung = false;
+        }
         if replay.settings.doubts != self.replay.settings.doubts {
             self.held = 0;
         }

@@ -1,6 +1,6 @@
 //! The benchmarks of the ground floor. `bench/run` builds and runs them; each prints its figures beside their bars.
 //!
-//! `ground ingest|triage|storm|all [--letters N] [--rounds N]`. Not tests: a slow machine must not fail a build.
+//! `ground ingest|triage|storm|plan|all [--letters N] [--rounds N]`. Not tests: a slow machine must not fail a build.
 
 #![expect(
     clippy::expect_used,
@@ -15,6 +15,7 @@ mod ingest;
 mod letters;
 mod measure;
 mod office;
+mod plan;
 mod storm;
 mod triage;
 
@@ -35,12 +36,14 @@ fn main() {
         "ingest" => ingest::run(&scratch, rounds, million),
         "triage" => triage::run(&scratch, million),
         "storm" => storm::run(&scratch, million),
+        "plan" => plan::run(&scratch, million),
         "all" => {
             ingest::run(&scratch, rounds, million);
             triage::run(&scratch, million);
             storm::run(&scratch, million);
+            plan::run(&scratch, million);
         }
-        other => println!("unknown workload `{other}`, expected ingest, triage, storm or all"),
+        other => println!("unknown workload `{other}`, expected ingest, triage, storm, plan or all"),
     }
     let _ = std::fs::remove_dir_all(&scratch);
 }

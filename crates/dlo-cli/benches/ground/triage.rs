@@ -33,7 +33,7 @@ pub(crate) fn run(scratch: &Path, million: u64) {
     let _ = std::fs::remove_dir_all(&data);
 }
 
-fn fill(data: &Path, from: u64, to: u64) {
+pub(crate) fn fill(data: &Path, from: u64, to: u64) {
     runtime().block_on(async {
         let store = SqliteStore::open(data, StoreLimits::default()).expect("open");
         let mut next = from;

@@ -59,7 +59,7 @@ impl ReplayRules {
         PlanPolicy {
             sources: self.sources.iter().map(|(name, source)| (name.clone(), one(source))).collect(),
             large: self.large,
-            max_payload: None,
+            ..PlanPolicy::default()
         }
     }
 }

@@ -21,7 +21,7 @@ pub(crate) fn write_up(new: &NewReplay, mut plan: Plan, now: Timestamp) -> Vec<P
     let mut whole = blank(new, &plan, now);
     if plan.parts.len() <= 1 {
         let members = match plan.parts.pop() {
-            Some(part) => describe(&mut whole, part),
+            Some(part) => describe(new, &mut whole, part),
             None => Vec::new(),
         };
         return vec![Planned { replay: whole, members }];
@@ -45,7 +45,7 @@ pub(crate) fn write_up(new: &NewReplay, mut plan: Plan, now: Timestamp) -> Vec<P
             doubts: Vec::new(),
             ..whole.clone()
         };
-        let members = describe(&mut child, part);
+        let members = describe(new, &mut child, part);
         whole.counts.merge(&child.counts);
         planned.push(Planned { replay: child, members });
     }
@@ -86,7 +86,10 @@ fn blank(new: &NewReplay, plan: &Plan, now: Timestamp) -> Replay {
 }
 
 /// Says of a replay what its part is; returns its members.
-fn describe(replay: &mut Replay, part: Part) -> Vec<Member> {
+fn describe(new: &NewReplay, replay: &mut Replay, part: Part) -> Vec<Member> {
+    if let Some(settings) = new.policy.settings.get(&part.source) {
+        replay.settings = settings.clone();
+    }
     replay.source = Some(part.source);
     replay.event_type = part.event_type;
     replay.error_class = part.error_class;

@@ -31,6 +31,8 @@ mod prometheus;
 #[cfg(test)]
 mod repair;
 #[cfg(test)]
+mod replay;
+#[cfg(test)]
 mod serve;
 #[cfg(test)]
 mod stories;

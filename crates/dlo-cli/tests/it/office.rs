@@ -159,6 +159,12 @@ impl Office {
         self.child.wait().unwrap();
     }
 
+    /// Kills it as a power cut would, and leaves its place to another.
+    pub(crate) fn strike(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
     /// Waits until it has ended by itself; its exit status and its log.
     pub(crate) fn ended(mut self) -> (ExitStatus, String) {
         let until = Instant::now() + PATIENCE;

@@ -35,6 +35,8 @@ pub struct PlanPolicy {
     pub large: Option<u64>,
     /// Larger payloads are left out.
     pub max_payload: Option<u64>,
+    /// How the letters of a source are sent; those of a source that is not here as the plan says.
+    pub settings: BTreeMap<String, Settings>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -158,16 +160,20 @@ impl<'p> Planner<'p> {
             Some(Exclusion::PointerOnly)
         } else if self.policy.max_payload.is_some_and(|most| candidate.payload_size > most) {
             Some(Exclusion::TooLarge)
-        } else if candidate.replays >= self.settings.limit {
+        } else if candidate.replays >= self.settings_of(candidate.kind.source).limit {
             Some(Exclusion::Exhausted)
         } else {
             None
         }
     }
 
+    fn settings_of(&self, source: &str) -> &Settings {
+        self.policy.settings.get(source).unwrap_or(self.settings)
+    }
+
     /// Whether letters of one key go in their order: where the source or the plan asks for it.
     fn keeps_order(&self, source: &str) -> bool {
-        self.settings.order || self.holds_back(source)
+        self.settings_of(source).order || self.holds_back(source)
     }
 
     /// Whether the source itself asks for order, so that letters are held back for it.

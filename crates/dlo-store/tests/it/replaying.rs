@@ -17,12 +17,12 @@ use crate::letters::{NOW, at, batch, deed, insert, letter, query};
 /// Order does not matter, nobody approves.
 pub(crate) fn policy(sources: &[&str]) -> PlanPolicy {
     let sources = sources.iter().map(|name| ((*name).to_string(), SourcePolicy::default())).collect();
-    PlanPolicy { sources, large: None, max_payload: None }
+    PlanPolicy { sources, ..PlanPolicy::default() }
 }
 
 pub(crate) fn ordered() -> PlanPolicy {
     let order = SourcePolicy { approvals: 0, order: true };
-    PlanPolicy { sources: [("orders".to_string(), order)].into(), large: None, max_payload: None }
+    PlanPolicy { sources: [("orders".to_string(), order)].into(), ..PlanPolicy::default() }
 }
 
 pub(crate) fn new_replay(members: Members, policy: PlanPolicy) -> NewReplay {

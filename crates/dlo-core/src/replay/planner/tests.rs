@@ -29,7 +29,11 @@ fn candidate(n: u64, class: &'static str) -> Candidate<'static> {
 
 fn policy(order: bool, approvals: u8) -> PlanPolicy {
     let source = SourcePolicy { approvals, order };
-    PlanPolicy { sources: [("orders".to_string(), source)].into(), large: None, max_payload: Some(1_000) }
+    PlanPolicy {
+        sources: [("orders".to_string(), source)].into(),
+        max_payload: Some(1_000),
+        ..PlanPolicy::default()
+    }
 }
 
 fn plan(policy: &PlanPolicy, candidates: &[Candidate<'_>]) -> Plan {

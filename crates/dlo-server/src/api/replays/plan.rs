@@ -1,5 +1,6 @@
 //! `POST /replays`: a plan, frozen. Nothing is sent.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::Json;
@@ -8,16 +9,15 @@ use axum::extract::State;
 use axum::http::{Request, StatusCode};
 use axum::response::{IntoResponse, Response};
 use dlo_core::id::{LetterId, ReplayId};
-use dlo_core::query::{Matcher, Query};
 use dlo_core::replay::{DoubtPolicy, Guards, Pace, Repairing, ReplayCause, Settings, Target};
 use dlo_core::units::HumanDuration;
-use dlo_store::replays::{Members, NewReplay};
+use dlo_store::replays::{Members, NewReplay, PlanPolicy};
 use serde::Deserialize;
 
 use super::ReplayOut;
 use crate::api::error::{Answer, Problem};
 use crate::body;
-use crate::config::ReplayRules;
+use crate::config::{ReplayRules, SourceReplay};
 use crate::office::Office;
 use crate::query_text::{self, Author};
 
@@ -79,11 +79,12 @@ pub(crate) async fn plan(
     let reason = query_text::note("reason", asked.reason.clone())?.unwrap_or_default();
     let members = members(&asked, now)?;
     let rules = &office.config.replay;
-    let settings = settings(&asked, base(rules, &members))?;
+    let policy = PlanPolicy { settings: by_source(&asked, rules)?, ..rules.policy() };
+    let settings = settings(&asked, Settings::default())?;
     let place = office.long_reading()?;
     let new = NewReplay {
         id: ReplayId::new(now, rand::random()),
-        policy: rules.policy(),
+        policy,
         expires_at: now.plus(rules.expires),
         cause: asked.cause,
         members,
@@ -129,19 +130,12 @@ fn members(asked: &Asked, now: dlo_core::time::Timestamp) -> Answer<Members> {
     }
 }
 
-/// The settings of the source, where the query names one.
-fn base(rules: &ReplayRules, members: &Members) -> Settings {
-    let named = |query: &Query| {
-        query.terms.iter().find_map(|term| match &term.matcher {
-            Matcher::Source(source) if !term.negated => rules.sources.get(source),
-            _ => None,
-        })
+/// The settings of each source, with what was asked laid over them.
+fn by_source(asked: &Asked, rules: &ReplayRules) -> Answer<BTreeMap<String, Settings>> {
+    let one = |(name, source): (&String, &SourceReplay)| {
+        Ok((name.clone(), settings(asked, source.settings.clone())?))
     };
-    let source = match members {
-        Members::Query { query, .. } => named(query),
-        Members::Ids(_) => None,
-    };
-    source.map(|source| source.settings.clone()).unwrap_or_default()
+    rules.sources.iter().map(one).collect()
 }
 
 fn settings(asked: &Asked, base: Settings) -> Answer<Settings> {

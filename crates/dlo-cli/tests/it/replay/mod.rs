@@ -1,0 +1,13 @@
+//! The worked stories of replay, end to end: a real broker, a consumer on the real runtime, an office, and the CLI.
+//!
+//! `shop.rs` is what they have in common. Each story waits for facts, and prints what happened.
+
+mod canary;
+mod demo;
+mod kill;
+mod operators;
+mod outage;
+mod pill;
+mod repair;
+mod restored;
+mod shop;

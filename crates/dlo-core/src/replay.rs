@@ -218,6 +218,8 @@ pub struct PlannedKind {
     pub event_type: Option<String>,
     pub error_class: Option<String>,
     pub owner: Option<String>,
+    /// The consumer group that failed.
+    pub consumer: Option<String>,
     pub count: u64,
     /// When the first and the last of them failed.
     pub oldest: Timestamp,

@@ -14,6 +14,8 @@ pub struct Kind<'a> {
     pub event_type: Option<&'a str>,
     pub error_class: Option<&'a str>,
     pub owner: Option<&'a str>,
+    /// The group that failed.
+    pub consumer: Option<&'a str>,
 }
 
 #[derive(Debug)]
@@ -22,6 +24,7 @@ pub(super) struct Known {
     pub(super) event_type: Option<String>,
     pub(super) error_class: Option<String>,
     owner: Option<String>,
+    consumer: Option<String>,
     /// Kinds of one source and class are one part of a plan: this one.
     pub(super) part: usize,
 }
@@ -60,6 +63,7 @@ impl Kinds {
             event_type: owned(kind.event_type),
             error_class: owned(kind.error_class),
             owner: owned(kind.owner),
+            consumer: owned(kind.consumer),
             part,
         });
         self.known.len() - 1
@@ -72,6 +76,7 @@ impl Known {
             && self.event_type.as_deref() == kind.event_type
             && self.error_class.as_deref() == kind.error_class
             && self.owner.as_deref() == kind.owner
+            && self.consumer.as_deref() == kind.consumer
     }
 
     /// As it is shown in a plan, with nothing counted yet.
@@ -81,6 +86,7 @@ impl Known {
             event_type: self.event_type.clone(),
             error_class: self.error_class.clone(),
             owner: self.owner.clone(),
+            consumer: self.consumer.clone(),
             count: 0,
             oldest: at,
             newest: at,

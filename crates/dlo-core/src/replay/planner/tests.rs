@@ -14,6 +14,7 @@ fn candidate(n: u64, class: &'static str) -> Candidate<'static> {
         event_type: Some("OrderPlaced"),
         error_class: Some(class),
         owner: Some("tax"),
+        consumer: Some("pricing"),
     };
     Candidate {
         letter: LetterId(uuid::Uuid::from_u128(u128::from(n))),

@@ -132,12 +132,13 @@ async fn offer(db: &Transaction<'_>, places: &[Place], planner: &mut Planner<'_>
     let sql = "SELECT l.id, l.status, l.msg_key, l.payload_size, l.replays, l.failed_at,
                       EXISTS (SELECT FROM pointers p WHERE p.letter = l.id), g.source,
                       CASE WHEN g.overflow THEN l.own_type ELSE g.event_type END,
-                      CASE WHEN g.overflow THEN l.own_class ELSE g.error_class END, g.owner
+                      CASE WHEN g.overflow THEN l.own_class ELSE g.error_class END, g.owner,
+                      CASE WHEN g.overflow THEN l.own_consumer ELSE g.consumer END
                  FROM letters l JOIN groups g ON g.id = l.group_id WHERE l.place = ANY($1) ORDER BY l.place";
     let statement = db.prepare_cached(sql).await.map_err(read_error)?;
     for row in db.query(&statement, &[&places]).await.map_err(read_error)? {
-        let (source, event_type, error_class, owner) =
-            (text(&row, 7), maybe_text(&row, 8), maybe_text(&row, 9), maybe_text(&row, 10));
+        let (source, event_type, error_class) = (text(&row, 7), maybe_text(&row, 8), maybe_text(&row, 9));
+        let (owner, consumer) = (maybe_text(&row, 10), maybe_text(&row, 11));
         let candidate = Candidate {
             letter: LetterId(row.get(0)),
             kind: Kind {
@@ -145,6 +146,7 @@ async fn offer(db: &Transaction<'_>, places: &[Place], planner: &mut Planner<'_>
                 event_type: event_type.as_deref(),
                 error_class: error_class.as_deref(),
                 owner: owner.as_deref(),
+                consumer: consumer.as_deref(),
             },
             key: row.get(2),
             open: row.get::<_, i16>(1) == i16::from(Status::Open.number()),

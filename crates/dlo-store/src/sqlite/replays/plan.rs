@@ -70,6 +70,7 @@ struct Words {
     event_type: Option<String>,
     error_class: Option<String>,
     owner: Option<String>,
+    consumer: Option<String>,
     overflow: bool,
 }
 
@@ -80,6 +81,7 @@ fn words(shared: &Shared, row: GroupRow) -> Option<Words> {
             event_type: group.event_type.clone(),
             error_class: group.error_class.clone(),
             owner: group.owner.clone(),
+            consumer: group.consumer.clone(),
             overflow: group.overflow,
         })
     })
@@ -125,6 +127,7 @@ fn candidate<'r>(row: &'r rusqlite::Row<'_>, words: &'r Words) -> rusqlite::Resu
         event_type: if words.overflow { text(7)? } else { of_group(&words.event_type) },
         error_class: if words.overflow { text(8)? } else { of_group(&words.error_class) },
         owner: of_group(&words.owner),
+        consumer: of_group(&words.consumer),
     };
     Ok(Candidate {
         letter: LetterId(uuid(id)?),

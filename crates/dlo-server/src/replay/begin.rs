@@ -104,8 +104,14 @@ impl Runner {
             last: self.looked.map(|(at, _)| at),
             one_queue: self.note.queues.keys().all(|name| name == queue),
             open: self.tally.open > 0,
+            group: self.group(),
             traffic: matches!(self.replay.settings.pace, Pace::Share(_)),
         }
+    }
+
+    fn group(&self) -> Option<String> {
+        let failed = || self.replay.by_class.first().and_then(|kind| kind.consumer.clone());
+        self.hand.target.group.clone().or_else(failed)
     }
 
     fn begin_steps(&mut self, orders: &Orders) {

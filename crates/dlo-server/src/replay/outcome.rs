@@ -37,6 +37,8 @@ pub(super) struct Question {
     pub(super) one_queue: bool,
     /// Whether anything sent has no outcome yet.
     pub(super) open: bool,
+    /// Whose progress tells: the group that the config names, else the one that failed.
+    pub(super) group: Option<String>,
     /// Whether the traffic of the consumer matters.
     pub(super) traffic: bool,
 }
@@ -119,10 +121,12 @@ impl Hand {
 
     /// How far the consumer is, and how much is before it.
     async fn progress(&self, queue: &str, question: &Question) -> (Progress, Option<u64>) {
-        let group = self.target.group.as_deref();
+        let group = question.group.as_deref();
         let before = self.now();
         let state = self.broker().inspector().inspect(queue, group).await.ok();
-        let backlog = state.as_ref().and_then(|state| state.depth);
+        // Without a group a log says how much it holds, not how much is still to be read.
+        let known = group.is_some() || !self.broker().capabilities().groups;
+        let backlog = state.as_ref().filter(|_| known).and_then(|state| state.depth);
         if let Some(group) = group.filter(|_| question.one_queue && question.open)
             && let Ok(passed) = self.broker().passed(queue, group).await
         {

@@ -31,6 +31,8 @@ use super::send::Ready;
 
 /// How often the stored replay and the outcomes are looked at without being rung.
 pub(super) const EVERY: Duration = Duration::from_secs(1);
+/// How long letters that came back are looked for.
+const UNSEEN: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
 pub(super) struct Runner {
@@ -70,6 +72,8 @@ pub(super) struct Runner {
     pub(super) canary_ripe: Option<Timestamp>,
     pub(super) held: u64,
     pub(super) dry: bool,
+    /// Since when letters are back that were not looked at.
+    pub(super) unseen: Option<Instant>,
     /// Everything that is ready waits for a message of its key that is with the broker.
     pub(super) blocked: bool,
     /// The broker does not answer: what it said, and when it is asked again.
@@ -144,6 +148,7 @@ impl Runner {
             canary_ripe: None,
             held: 0,
             dry: false,
+            unseen: None,
             gone: None,
             pause: None,
             store_back: None,
@@ -198,6 +203,7 @@ impl Runner {
 
     fn orders(&mut self) -> Orders {
         let ruling = self.ruling();
+        let unseen = self.is_unseen();
         let rate_now = self.hand.steady();
         let view = View {
             now: rate_now,
@@ -211,6 +217,7 @@ impl Runner {
             since: self.since,
             normal: self.normal.rate,
             dry: self.dry,
+            unseen,
         };
         let mut orders = view.orders();
         if self.leaving {
@@ -222,6 +229,18 @@ impl Runner {
         };
         self.hand.engine.desk.stands(self.hand.id, Standing { waits, rate: orders.rate });
         orders
+    }
+
+    /// Whether the counts tell of letters that came back and that were not looked at. The next look finds them; if it does
+    /// not, because the clocks of two servers differ, they are waited for no longer.
+    fn is_unseen(&mut self) -> bool {
+        let (_, failed) = outcomes(&self.replay.counts);
+        let unseen = failed.saturating_sub(self.note.judged.failed) > self.returns.len() as u64;
+        let since = self.unseen.get_or_insert_with(Instant::now).elapsed();
+        if !unseen {
+            self.unseen = None;
+        }
+        unseen && since < UNSEEN
     }
 
     fn ruling(&mut self) -> Ruling {

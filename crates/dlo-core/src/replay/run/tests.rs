@@ -1,0 +1,139 @@
+use super::*;
+use crate::replay::Pace;
+
+const NOW: Timestamp = Timestamp::from_millis(1_793_534_400_000);
+
+fn view<'a>(settings: &'a Settings, tally: Tally, ruling: &'a Ruling) -> View<'a> {
+    View {
+        now: NOW,
+        state: ReplayState::Canary,
+        settings,
+        tally,
+        sent_before: 0,
+        ruling,
+        doubts: Doubts::None,
+        canary_ripe: None,
+        since: NOW,
+        normal: None,
+        dry: false,
+        unseen: false,
+    }
+}
+
+#[test]
+fn the_canary_is_sent_and_nothing_else_before_its_outcome() {
+    let settings = Settings::default();
+    let start = Tally { frozen: 100, ..Tally::default() };
+    assert!(view(&settings, start, &Ruling::Go).orders().claim);
+    let claimed = Tally { claimed: 100, ..Tally::default() };
+    assert_eq!(view(&settings, claimed, &Ruling::Go).orders().intend, 5);
+    let out = Tally { claimed: 95, open: 3, sent: 3, in_hand: 1, in_doubt: 1, ..Tally::default() };
+    assert_eq!(view(&settings, out, &Ruling::Go).orders().intend, 0);
+    let waits = Tally { claimed: 95, open: 2, sent: 5, ..Tally::default() };
+    let mut waiting = view(&settings, waits, &Ruling::Go);
+    assert_eq!(waiting.orders().turn, None);
+    waiting.canary_ripe = Some(NOW);
+    assert_eq!(waiting.orders().turn, Some(Turning::to(ReplayState::Running)));
+    let known = Tally { open: 0, ..waits };
+    assert_eq!(view(&settings, known, &Ruling::Go).orders().turn.unwrap().to, ReplayState::Running);
+}
+
+#[test]
+fn who_is_let_go_on_after_a_stop_sends_another_canary() {
+    let settings = Settings::default();
+    let tally = Tally { claimed: 95, sent: 5, ..Tally::default() };
+    let again = View { sent_before: 5, ..view(&settings, tally, &Ruling::Go) };
+    assert_eq!(again.orders().intend, 5);
+}
+
+#[test]
+fn it_is_completed_only_when_nothing_is_open() {
+    let settings = Settings::default();
+    for open in [
+        Tally { open: 1, ..Tally::default() },
+        Tally { in_hand: 1, ..Tally::default() },
+        Tally { claimed: 1, ..Tally::default() },
+        Tally { frozen: 1, ..Tally::default() },
+        Tally { in_doubt: 1, ..Tally::default() },
+    ] {
+        let running = View { state: ReplayState::Running, ..view(&settings, open, &Ruling::Go) };
+        assert_ne!(running.orders().turn.map(|turn| turn.to), Some(ReplayState::Completed), "{open:?}");
+    }
+    let done = Tally { sent: 100, ..Tally::default() };
+    assert_eq!(view(&settings, done, &Ruling::Go).orders().turn.unwrap().to, ReplayState::Completed);
+}
+
+#[test]
+fn what_only_a_person_can_settle_pauses_it_at_the_end() {
+    let settings = Settings::default();
+    let doubt = Tally { in_doubt: 2, sent: 5, ..Tally::default() };
+    let turn = view(&settings, doubt, &Ruling::Go).orders().turn.unwrap();
+    assert!(turn.to == ReplayState::Paused && turn.reason.unwrap().contains("2 in doubt"));
+    let stuck = Tally { claimed: 2, sent: 5, ..Tally::default() };
+    let turn = View { dry: true, ..view(&settings, stuck, &Ruling::Go) }.orders().turn.unwrap();
+    assert!(turn.to == ReplayState::Paused && turn.reason.unwrap().contains("earlier letter"));
+}
+
+#[test]
+fn a_pause_and_a_wait_call_back_what_is_not_out() {
+    let settings = Settings::default();
+    let tally = Tally { claimed: 10, in_hand: 3, ready: 2, ..Tally::default() };
+    let paused = View { state: ReplayState::Paused, ..view(&settings, tally, &Ruling::Go) }.orders();
+    assert!(paused.recall && !paused.publish && paused.intend == 0 && !paused.let_go);
+    let wait = Ruling::Wait("x".into());
+    let waits = view(&settings, tally, &wait).orders();
+    assert!(waits.recall && !waits.publish && waits.intend == 0);
+    let free = Tally { claimed: 10, ..Tally::default() };
+    assert!(View { state: ReplayState::Stopped, ..view(&settings, free, &Ruling::Go) }.orders().let_go);
+}
+
+#[test]
+fn a_cancelled_replay_gives_back_and_waits_for_outcomes() {
+    let settings = Settings::default();
+    let cancelled =
+        |tally| View { state: ReplayState::Cancelled, ..view(&settings, tally, &Ruling::Go) }.orders();
+    assert!(cancelled(Tally { claimed: 3, ..Tally::default() }).give_back);
+    assert!(!cancelled(Tally { claimed: 3, in_hand: 1, ..Tally::default() }).give_back);
+    assert!(!cancelled(Tally { open: 3, ..Tally::default() }).let_go);
+    assert!(cancelled(Tally { sent: 3, in_doubt: 1, ..Tally::default() }).let_go);
+}
+
+#[test]
+fn the_queue_is_read_back_only_while_nothing_is_under_way() {
+    let settings = Settings::default();
+    let tally = Tally { claimed: 9, in_hand: 3, ready: 2, in_doubt: 1, ..Tally::default() };
+    let mut looking = View { doubts: Doubts::ReadBack, ..view(&settings, tally, &Ruling::Go) };
+    let orders = looking.orders();
+    assert!(!orders.clear_doubts && !orders.publish && orders.intend == 0);
+    looking.tally.in_hand = 2;
+    assert!(looking.orders().clear_doubts);
+}
+
+#[test]
+fn intents_go_ahead_of_sends_by_a_tenth_of_a_second_and_stay_within_the_window() {
+    let settings = Settings { pace: Pace::Rate(500.0), ramp: 1, ..Settings::default() };
+    let running = |tally| View { state: ReplayState::Running, ..view(&settings, tally, &Ruling::Go) };
+    let tally = Tally { claimed: 2_000, ..Tally::default() };
+    assert_eq!(running(tally).orders().intend, 50);
+    assert_eq!(running(Tally { ready: 45, in_hand: 45, ..tally }).orders().intend, 5);
+    assert_eq!(running(Tally { in_hand: IN_FLIGHT - 3, ..tally }).orders().intend, 3);
+    assert_eq!(running(Tally { in_hand: IN_FLIGHT, ..tally }).orders().intend, 0);
+}
+
+#[test]
+fn a_passed_canary_is_ripe_sooner_where_letters_die_soon() {
+    let (window, short) = (Duration::from_secs(30), Some(Duration::from_secs(1)));
+    assert_eq!(ripe(NOW, true, window, short), NOW.plus(SETTLING));
+    assert_eq!(ripe(NOW, true, window, None), NOW.plus(window));
+    assert_eq!(ripe(NOW, false, window, short), NOW.plus(window));
+}
+
+#[test]
+fn a_canary_whose_letters_came_back_is_not_over_before_the_guards_have_looked() {
+    let settings = Settings::default();
+    let back = Tally { claimed: 95, sent: 5, ..Tally::default() };
+    let over = view(&settings, back, &Ruling::Go);
+    assert_eq!(over.orders().turn.unwrap().to, ReplayState::Running);
+    let unseen = View { unseen: true, ..over };
+    assert_eq!(unseen.orders().turn, None);
+}

@@ -81,6 +81,10 @@ pub(crate) async fn plan(
     let rules = &office.config.replay;
     let policy = PlanPolicy { settings: by_source(&asked, rules)?, ..rules.policy() };
     let settings = settings(&asked, Settings::default())?;
+    if let Some(repair) = &settings.repair {
+        // A typo is told now, and not by every letter later.
+        office.repairs.check(&repair.expression).await?;
+    }
     let place = office.long_reading()?;
     let new = NewReplay {
         id: ReplayId::new(now, rand::random()),

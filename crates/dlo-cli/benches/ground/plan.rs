@@ -72,7 +72,7 @@ fn new_replay() -> NewReplay {
         author: "bench".into(),
         reason: "measured".into(),
         expires_at: NOW.plus(Duration::from_secs(3_600)),
-        policy: PlanPolicy { sources, large: None, max_payload: None },
+        policy: PlanPolicy { sources, ..PlanPolicy::default() },
     }
 }
 

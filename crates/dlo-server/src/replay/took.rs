@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use super::calls::{Answer, Did, End, Kind, Prepared, Trouble};
 use super::doubts::Cleared;
 use super::hand::TTL;
-use super::note::Judged;
+use super::note::{Judged, Note};
 use super::outcome::Looked;
 use super::runner::{Runner, Traffic};
 use super::send::Ready;
@@ -77,19 +77,7 @@ impl Runner {
                     Err(Trouble::Store(error)) => return self.leave(error),
                 }
             }
-            Did::Marked(note, result) => {
-                self.busy[Kind::Mark as usize] = false;
-                match result {
-                    Ok(()) => {
-                        self.to_judge &= note.judged != self.note.judged;
-                        self.note.queues = note.queues;
-                        self.next_mark = None;
-                        self.marked = Instant::now();
-                    }
-                    Err(Trouble::Broker(error)) => self.broker_gone(&error.to_string()),
-                    Err(Trouble::Store(error)) => drop(self.heard::<()>(Err(error))?),
-                }
-            }
+            Did::Marked(note, result) => return self.noted(note, result),
             Did::Ends(result) => {
                 self.busy[Kind::Ends as usize] = false;
                 self.marked = Instant::now();
@@ -118,6 +106,24 @@ impl Runner {
             Did::Fenced(result) => self.fenced(result),
         }
         Ok(())
+    }
+
+    fn noted(&mut self, note: Note, result: Result<(), Trouble>) -> Result<(), StoreError> {
+        self.busy[Kind::Mark as usize] = false;
+        match result {
+            Ok(()) => {
+                self.to_judge &= note.judged != self.note.judged;
+                self.note.queues = note.queues;
+                self.next_mark = None;
+                self.marked = Instant::now();
+                Ok(())
+            }
+            Err(Trouble::Broker(error)) => {
+                self.broker_gone(&error.to_string());
+                Ok(())
+            }
+            Err(Trouble::Store(error)) => self.heard::<()>(Err(error)).map(drop),
+        }
     }
 
     /// A write is over: what was read meanwhile is not exact.

@@ -1,3 +1,5 @@
+//! What a run is ordered to do: canary, pauses, ends, and what must not happen before its time.
+
 use super::*;
 use crate::replay::Pace;
 

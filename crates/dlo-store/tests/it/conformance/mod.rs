@@ -11,6 +11,7 @@ pub(crate) mod groups;
 pub(crate) mod insert;
 pub(crate) mod leases;
 pub(crate) mod numbers;
+pub(crate) mod order;
 pub(crate) mod pages;
 pub(crate) mod plans;
 pub(crate) mod record;
@@ -150,6 +151,12 @@ macro_rules! conformance {
                 the_usual_time_to_die_is_that_of_members_that_died_once
                 a_plan_without_members_is_a_plan
             }
+            order {
+                a_key_goes_in_its_order_where_order_matters
+                those_behind_letters_that_are_short_need_not_wait_for_them
+                a_letter_that_was_taken_away_is_not_sent
+                verification_sees_a_letter_that_is_in_no_hand
+            }
             runs {
                 a_claim_takes_open_letters_in_order_and_reports_the_others
                 two_replays_never_claim_the_same_letter
@@ -165,10 +172,6 @@ macro_rules! conformance {
                 a_late_death_does_not_take_a_letter_from_another_replay
                 what_is_given_back_is_open_again
                 a_receipt_confirms_whatever_was_published
-                a_key_goes_in_its_order_where_order_matters
-                those_behind_letters_that_are_short_need_not_wait_for_them
-                a_letter_that_was_taken_away_is_not_sent
-                verification_sees_a_letter_that_is_in_no_hand
             }
             repairs {
                 a_repair_stands_beside_the_original_and_is_sent

@@ -26,6 +26,8 @@ const RAMP_FIRST: f64 = 100.0;
 const FULL: f64 = 1_000.0;
 /// The slowest that a replay goes, in messages a second: slower than that it waits.
 const SLOWEST: f64 = 0.1;
+/// How long the slowest waits after a message, in seconds.
+const LONGEST: f64 = 1.0 / SLOWEST;
 /// The least that a share of normal traffic comes to.
 const LEAST_SHARE: f64 = 1.0;
 
@@ -79,6 +81,11 @@ pub struct Pacer {
 impl Pacer {
     pub const fn new(rate: Rate, now: Timestamp) -> Self {
         Self { began: now, rate, due: 0.0, allowed: 0.0 }
+    }
+
+    /// As one that has just sent: whoever takes over does not know when the last message went.
+    pub const fn after_another(now: Timestamp) -> Self {
+        Self { began: now, rate: Some(SLOWEST), due: LONGEST, allowed: LONGEST }
     }
 
     pub const fn rate(&self) -> Rate {
@@ -222,6 +229,14 @@ mod tests {
         pacer.change(Some(50.0), later);
         assert!(pacer.next().unwrap() <= later.plus(Duration::from_millis(20)));
         assert!(pacer.take(10, later.plus(Duration::from_millis(20))) <= 1);
+    }
+
+    #[test]
+    fn who_takes_over_begins_one_interval_later() {
+        let mut pacer = Pacer::after_another(START);
+        pacer.change(Some(50.0), START);
+        assert_eq!(pacer.take(10, START.plus(Duration::from_millis(19))), 0);
+        assert_eq!(pacer.take(10, START.plus(Duration::from_millis(20))), 1);
     }
 
     proptest! {

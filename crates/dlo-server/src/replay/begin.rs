@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::calls::{Did, End, Kind};
 use super::flaw::Flaw;
 use super::hand::TTL;
-use super::note::Note;
+use super::note::{Note, outcomes};
 use super::outcome::Question;
 use super::runner::{EVERY, Runner};
 use super::send::Ready;
@@ -86,6 +86,7 @@ impl Runner {
         let due = self.looked.is_none_or(|(_, at)| now >= at + EVERY);
         if due && !self.is_busy(Kind::Look) && !orders.let_go && self.hand.holds() {
             let question = self.question();
+            self.failed_asked = outcomes(&self.replay.counts).1;
             self.start(Kind::Look, Arc::clone(&self.hand).look(question));
         }
         if self.to_judge && !self.is_busy(Kind::Mark) {

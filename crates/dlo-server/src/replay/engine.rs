@@ -143,7 +143,7 @@ impl Engine {
             tracing::debug!(replay = %id, %error, "the lease of a replay runs out by itself");
         }
         match ended {
-            Ok(()) => Ended::Done,
+            Ok(ended) => ended,
             Err(StoreError::LeaseLost(_)) => {
                 tracing::info!(replay = %id, "another server took the replay over");
                 Ended::Elsewhere

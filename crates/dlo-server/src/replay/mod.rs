@@ -20,6 +20,8 @@ mod note;
 mod outcome;
 mod runner;
 mod send;
+#[cfg(test)]
+mod sim;
 mod took;
 
 use std::sync::Arc;

@@ -24,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::calls::{Did, End, Kind};
 use super::desk::Standing;
+use super::engine::Ended;
 use super::flaw::Flaw;
 use super::hand::{Hand, TTL};
 use super::note::{Note, Place, outcomes};
@@ -31,8 +32,6 @@ use super::send::Ready;
 
 /// How often the stored replay and the outcomes are looked at without being rung.
 pub(super) const EVERY: Duration = Duration::from_secs(1);
-/// How long letters that came back are looked for.
-const UNSEEN: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
 pub(super) struct Runner {
@@ -66,14 +65,15 @@ pub(super) struct Runner {
     pub(super) since: Timestamp,
     pub(super) returns: Vec<CameBack>,
     pub(super) returned: HashSet<u64>,
+    /// Failures that were counted when the returns were last looked for; and when they are being looked for now.
+    pub(super) failed_seen: u64,
+    pub(super) failed_asked: u64,
     pub(super) sent_lately: VecDeque<(Timestamp, u64)>,
     pub(super) backlog: Option<u64>,
     pub(super) normal: Traffic,
     pub(super) canary_ripe: Option<Timestamp>,
     pub(super) held: u64,
     pub(super) dry: bool,
-    /// Since when letters are back that were not looked at.
-    pub(super) unseen: Option<Instant>,
     /// Everything that is ready waits for a message of its key that is with the broker.
     pub(super) blocked: bool,
     /// The broker does not answer: what it said, and when it is asked again.
@@ -118,7 +118,7 @@ impl Runner {
         let (steady, now) = (hand.steady(), Instant::now());
         Ok(Self {
             tally: Tally::stored(&replay.counts),
-            pacer: Pacer::new(Some(1.0), steady),
+            pacer: Pacer::after_another(steady),
             since: steady,
             renewed: now,
             marked: now,
@@ -142,13 +142,14 @@ impl Runner {
             blocked: false,
             returns: Vec::new(),
             returned: HashSet::new(),
+            failed_seen: 0,
+            failed_asked: 0,
             sent_lately: VecDeque::new(),
             backlog: None,
             normal: Traffic::default(),
             canary_ripe: None,
             held: 0,
             dry: false,
-            unseen: None,
             gone: None,
             pause: None,
             store_back: None,
@@ -161,7 +162,7 @@ impl Runner {
         })
     }
 
-    pub(super) async fn run(mut self, stop: CancellationToken) -> Result<(), StoreError> {
+    pub(super) async fn run(mut self, stop: CancellationToken) -> Result<Ended, StoreError> {
         let mut bell = self.hand.engine.desk.listen();
         loop {
             if self.hand.is_expired() {
@@ -169,7 +170,7 @@ impl Runner {
             }
             let orders = self.orders();
             if orders.let_go && self.is_put_away() {
-                return Ok(());
+                return Ok(if self.leaving { Ended::Elsewhere } else { Ended::Done });
             }
             self.begin(&orders);
             let wake = self.wake(&orders);
@@ -203,7 +204,7 @@ impl Runner {
 
     fn orders(&mut self) -> Orders {
         let ruling = self.ruling();
-        let unseen = self.is_unseen();
+        let unseen = self.has_unseen();
         let rate_now = self.hand.steady();
         let view = View {
             now: rate_now,
@@ -220,6 +221,11 @@ impl Runner {
             unseen,
         };
         let mut orders = view.orders();
+        if unseen {
+            // Nothing more goes out before the guards have seen them.
+            self.looked = None;
+            orders = Orders { rate: orders.rate, ..Orders::default() };
+        }
         if self.leaving {
             orders = Orders { recall: true, let_go: true, ..Orders::default() };
         }
@@ -231,16 +237,9 @@ impl Runner {
         orders
     }
 
-    /// Whether the counts tell of letters that came back and that were not looked at. The next look finds them; if it does
-    /// not, because the clocks of two servers differ, they are waited for no longer.
-    fn is_unseen(&mut self) -> bool {
-        let (_, failed) = outcomes(&self.replay.counts);
-        let unseen = failed.saturating_sub(self.note.judged.failed) > self.returns.len() as u64;
-        let since = self.unseen.get_or_insert_with(Instant::now).elapsed();
-        if !unseen {
-            self.unseen = None;
-        }
-        unseen && since < UNSEEN
+    /// Whether the counts tell of letters that came back since the guards last looked. The next look finds them.
+    fn has_unseen(&self) -> bool {
+        self.replay.state.is_active() && outcomes(&self.replay.counts).1 > self.failed_seen
     }
 
     fn ruling(&mut self) -> Ruling {

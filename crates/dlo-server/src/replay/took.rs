@@ -292,6 +292,7 @@ impl Runner {
 
     fn saw(&mut self, looked: Looked) {
         self.looked = Some((looked.at, Instant::now()));
+        self.failed_seen = self.failed_asked;
         self.backlog = looked.backlog;
         self.canary_ripe = looked.canary_ripe;
         for (number, back) in looked.returns {

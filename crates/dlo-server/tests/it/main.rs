@@ -21,4 +21,6 @@ mod pages;
 #[cfg(test)]
 mod reads;
 #[cfg(test)]
+mod replay;
+#[cfg(test)]
 mod stop;

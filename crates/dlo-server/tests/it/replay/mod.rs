@@ -1,0 +1,4 @@
+//! Replays on the memory broker and the embedded store: capture, plan, send, outcome, by the office as it runs.
+
+mod runs;
+mod shop;

@@ -1,0 +1,144 @@
+//! What a run does to letters: byte for byte, once each, with an outcome; stopped, paused, cancelled, taken over.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use dlo_core::broker::{Broker, Destination, Outgoing};
+use dlo_core::envelope::{Envelope, OriginHeaders, encode, replay_mark};
+use dlo_core::reason::Reason;
+use dlo_core::replay::{ItemState, Pace, ReplayState, Settings, send_id};
+use dlo_core::units::HumanDuration;
+use tempfile::TempDir;
+
+use super::shop::{DLQ, GROUP, Shop, broker, consume, count, payload, settings, take_all, until};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn letters_go_back_byte_for_byte_with_their_marks_and_are_recovered() {
+    let (data, broker) = (TempDir::new().unwrap(), broker());
+    let shop = Shop::open(&data, &broker).await;
+    shop.die(30).await;
+    let id = shop.plan(Settings { canary: 3, ..settings() }).await;
+    shop.turn(id, ReplayState::Canary).await;
+    let mut got = consume(&broker, 3).await;
+    shop.until_state(id, ReplayState::Running).await;
+    shop.until_sent(id, 30).await;
+    got.extend(consume(&broker, 27).await);
+    let replay = shop.until_state(id, ReplayState::Completed).await;
+    assert_eq!(count(&replay, ItemState::Presumed), 30, "{:?}", replay.counts);
+    let mut seen = BTreeSet::new();
+    for (message, origin) in &got {
+        assert_eq!(origin.partition, Some(3), "where it came from");
+        let mark = replay_mark(&message.headers).unwrap();
+        assert_eq!(mark.count, 1);
+        assert!(mark.letter.is_some() && seen.insert(mark.replay_id.clone()));
+        assert_eq!(message.headers.text("event-type"), Some("order.placed"));
+        assert_eq!(message.headers.text("dlo-error-class"), None, "the story of its death stays here");
+    }
+    assert_eq!(seen, (0..30).map(|number| send_id(id, number)).collect());
+    let mut bodies: Vec<_> = got.iter().map(|(message, _)| message.payload.0.to_vec()).collect();
+    bodies.sort();
+    let mut sent: Vec<_> = (0..30).map(payload).collect();
+    sent.sort();
+    assert_eq!(bodies, sent);
+    shop.conserved().await;
+    shop.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fix_that_does_not_work_is_stopped_after_the_canary() {
+    let (data, broker) = (TempDir::new().unwrap(), broker());
+    let shop = Shop::open(&data, &broker).await;
+    shop.die(40).await;
+    let window = HumanDuration(Duration::from_secs(4));
+    let id = shop.plan(Settings { canary: 5, window, ..settings() }).await;
+    shop.turn(id, ReplayState::Canary).await;
+    // The consumer fails as before, and parks what it got.
+    let dead = consume(&broker, 5).await.into_iter().map(|(message, origin)| {
+        let envelope = Envelope {
+            reason: Some(Reason::MaxRetriesExceeded),
+            error_class: Some("KeyError".into()),
+            error_message: Some("pin not in tax table".into()),
+            attempts: Some(5),
+            origin: OriginHeaders::new(&origin, None),
+            consumer_group: Some(GROUP.into()),
+            ..Envelope::default()
+        };
+        let message = encode(&message, &envelope, 1_000_000).unwrap();
+        Outgoing { to: Destination::queue(DLQ), message, delay: None }
+    });
+    let parked = broker.publisher().publish(dead.collect()).await;
+    assert!(parked.len() == 5 && parked.iter().all(Result::is_ok));
+    let stopped = shop.until_state(id, ReplayState::Stopped).await;
+    let reason = stopped.stop_reason.clone().unwrap();
+    assert!(reason.contains("canary letters came back with KeyError within 30s"), "{reason}");
+    assert!(!stopped.stop_letters.is_empty());
+    assert_eq!(stopped.counts.sent(), 5, "nothing more went out");
+    assert!(take_all(&broker).await.is_empty());
+    // A person lets it go on: another canary, and what came back before does not stop it again.
+    shop.turn(id, ReplayState::Canary).await;
+    consume(&broker, 5).await;
+    shop.until_state(id, ReplayState::Running).await;
+    shop.turn(id, ReplayState::Cancelled).await;
+    until("everything has an end", || async {
+        let counts = shop.store.replay(id).await.unwrap().counts;
+        counts.get(ItemState::Claimed) + counts.get(ItemState::Sent) + counts.get(ItemState::Intended) == 0
+    })
+    .await;
+    shop.conserved().await;
+    shop.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_office_goes_on_where_one_stopped_and_nothing_is_sent_twice() {
+    let (data, broker) = (TempDir::new().unwrap(), broker());
+    let shop = Shop::open(&data, &broker).await;
+    shop.die(200).await;
+    let id = shop.plan(Settings { pace: Pace::Rate(100.0), ..settings() }).await;
+    shop.turn(id, ReplayState::Running).await;
+    shop.until_sent(id, 40).await;
+    shop.close().await;
+    let shop = Shop::open(&data, &broker).await;
+    shop.until_sent(id, 200).await;
+    let got = take_all(&broker).await;
+    let ids: BTreeSet<_> = got
+        .iter()
+        .filter_map(|(message, _)| replay_mark(&message.headers))
+        .map(|mark| mark.replay_id)
+        .collect();
+    assert_eq!((got.len(), ids.len()), (200, 200));
+    shop.until_state(id, ReplayState::Completed).await;
+    shop.conserved().await;
+    shop.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replay_keeps_its_pace() {
+    let (data, broker) = (TempDir::new().unwrap(), broker());
+    let shop = Shop::open(&data, &broker).await;
+    shop.die(150).await;
+    let id = shop.plan(Settings { pace: Pace::Rate(50.0), ..settings() }).await;
+    shop.turn(id, ReplayState::Running).await;
+    shop.until_sent(id, 1).await;
+    let began = Instant::now();
+    shop.until_sent(id, 101).await;
+    let took = began.elapsed();
+    // A machine that is busy with other tests may be late; too early it never is.
+    assert!((Duration::from_millis(1_800)..Duration::from_millis(4_000)).contains(&took), "{took:?}");
+    shop.turn(id, ReplayState::Paused).await;
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    let paused = shop.store.replay(id).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(
+        shop.store.replay(id).await.unwrap().counts,
+        paused.counts,
+        "nothing moves while it is paused"
+    );
+    assert!(count(&paused, ItemState::Intended) == 0 && count(&paused, ItemState::Claimed) > 0);
+    shop.turn(id, ReplayState::Cancelled).await;
+    until("the rest is given back", || async {
+        shop.store.replay(id).await.unwrap().counts.get(ItemState::Claimed) == 0
+    })
+    .await;
+    shop.conserved().await;
+    shop.close().await;
+}

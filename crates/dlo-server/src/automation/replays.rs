@@ -147,9 +147,6 @@ async fn send(
         return Ok(());
     }
     let first = if replay.settings.canary > 0 { ReplayState::Canary } else { ReplayState::Running };
-    if let Some(child) = office.store.children(replay.id).await?.first() {
-        turn(office, rule, child, first).await?;
-    }
     turn(office, rule, &replay, first).await?;
     office.automation.did(&rule.name, replay.counts.total());
     office.replays.ring();

@@ -13,7 +13,7 @@ use axum::response::{IntoResponse, Response};
 use dlo_core::id::{LetterId, ReplayId};
 use dlo_core::replay::{ItemState, Replay, ReplayState};
 use dlo_store::replays::{Settling, Turn};
-use dlo_store::{Deed, Page};
+use dlo_store::{Deed, Page, StoreError};
 use serde::Deserialize;
 
 use super::ReplayOut;
@@ -50,10 +50,7 @@ pub(crate) async fn start(
     }
     approved(&office, &replay, &deed).await?;
     let first = if replay.settings.canary > 0 { ReplayState::Canary } else { ReplayState::Running };
-    let children = office.store.children(id).await?;
-    if let Some(child) = children.first() {
-        turn(&office, child, first, &deed).await?;
-    }
+    // The first part of a plan with parts is begun by the desk, as every further one is.
     turn(&office, &replay, first, &deed).await?;
     answer(&office, id).await
 }
@@ -173,9 +170,13 @@ async fn turn_because(
     deed: &Deed,
 ) -> Answer<()> {
     let turn = Turn { from: replay.state, to, stop_reason, stop_letters: Vec::new() };
-    office.store.turn(replay.id, turn, deed, office.now()).await?;
+    let turned = office.store.turn(replay.id, turn, deed, office.now()).await;
     office.replays.ring();
-    Ok(())
+    match turned {
+        // The desk lets a plan follow its part, and was faster.
+        Err(StoreError::Conflict { found, .. }) if found == to => Ok(()),
+        turned => Ok(turned.map(drop)?),
+    }
 }
 
 #[derive(Debug, Deserialize)]

@@ -11,6 +11,7 @@ mod broker;
 mod judge;
 mod life;
 mod people;
+mod record;
 mod scenario;
 mod store;
 mod world;

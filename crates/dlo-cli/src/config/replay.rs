@@ -100,7 +100,7 @@ pub(super) fn automation(
             .collect();
         let schedule: Schedule = automatic.decode(&["reasons"]).unwrap_or_default();
         if reasons.is_empty() {
-            automatic.note(format!("`automatic` of \"{source}\" needs `reasons`: which failures go away by themselves, such as [\"dependency_error\"]"));
+            automatic.note(format!("`automatic` of \"{source}\" needs `reasons`: which failures go away by themselves, such as [\"timeout\", \"circuit_open\"]"));
         }
         for reason in reasons {
             let query = format!("{named} reason:{reason}");

@@ -313,3 +313,46 @@ fn what_is_wrong_with_a_capture_is_said_with_its_line() {
     let wrong = parse("[[sources]]\nname = \"orders\"\nmode = \"mirror\"").unwrap_err();
     assert!(wrong.contains("`sources[1].mode` needs a `broker`"), "{wrong}");
 }
+
+#[test]
+fn what_sources_say_of_replays_becomes_settings_approvals_and_rules() {
+    let config = parse(
+        "[server.tokens]\nalice = \"alice-token-0123456789\"\n[brokers.shop]\nkind = \"memory\"\n[[sources]]\nname = \"orders\"\nbroker = \"shop\"\ncritical = true\nreplay = { pace = { rate = 5 }, limit = 4 }\npermanent = \"orders.failed\"\ndiscard_after = \"90d\"\n[[sources]]\nname = \"mail\"\nbroker = \"shop\"\nautomatic = { reasons = [\"timeout\"], after = \"1m\" }\n[[rules.automation]]\nname = \"mine\"\nquery = \"source:mail\"\naction = \"hold\"\n[replay]\nlarge = 7",
+    )
+    .unwrap();
+    let [orders, mail] = config.sources.as_slice() else { panic!() };
+    assert_eq!((orders.replay.approvals, orders.replay.settings.limit), (1, 4));
+    assert_eq!((mail.replay.approvals, config.replay.large), (0, 7));
+    assert_eq!(config.server.tokens[0].0, "alice");
+    let rules: Vec<(&str, &str)> =
+        config.rules.automation.iter().map(|rule| (rule.name.as_str(), rule.query.as_str())).collect();
+    assert_eq!(
+        rules,
+        [
+            ("mine", "source:mail"),
+            ("orders: discard_after", "source:\"orders\" age:>90d"),
+            ("orders: permanent", "source:\"orders\" replays:>=4"),
+            ("mail: automatic, timeout", "source:\"mail\" reason:timeout"),
+        ]
+    );
+    assert!(config.rules.automation.iter().all(|rule| rule.check().is_ok()));
+}
+
+#[test]
+fn a_critical_source_leaves_nothing_to_automatisms_and_tokens_are_each_their_own() {
+    let refused = |text: &str| parse(text).unwrap_err();
+    let source = "[brokers.shop]\nkind = \"memory\"\n[[sources]]\nname = \"orders\"\nbroker = \"shop\"\ncritical = true\n";
+    assert!(
+        refused(&format!("{source}replay = {{ doubts = \"send_again\" }}"))
+            .contains("a person decides there")
+    );
+    assert!(refused(&format!("{source}approvals = 0")).contains("cannot be 0 for a critical source"));
+    assert!(
+        refused(&format!("{source}automatic = {{ reasons = [\"timeout\"] }}"))
+            .contains("a person decides there")
+    );
+    let same = "[server.tokens]\nalice = \"alice-token-0123456789\"\nbob = \"alice-token-0123456789\"";
+    assert!(refused(same).contains("somebody else as well"));
+    let weak = refused("[server.tokens]\nalice = \"hunter2\"");
+    assert!(weak.contains("too weak") && !weak.contains("hunter2"));
+}

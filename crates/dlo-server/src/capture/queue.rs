@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use dlo_core::broker::{BrokerError, Delivery, Settled, Settlement, Settler, Source, Unsettled};
 use dlo_core::letter::NewLetter;
+use dlo_core::origin::BrokerKind;
 use dlo_store::{Batch, Checkpoint, Inserted, Lease, StoreError};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -239,7 +240,8 @@ impl Drain {
         let mut admitted = Vec::with_capacity(deliveries.len());
         for delivery in deliveries {
             let (published_at, deliveries) = (delivery.published_at, delivery.delivery_count);
-            let redelivered = delivery.redelivered;
+            // Artemis may forget with a broken connection that it had delivered a message: equal bytes must do there.
+            let redelivered = delivery.redelivered || delivery.origin.broker == BrokerKind::Amqp1;
             let (message, place, unsettled) = delivery.split();
             // A place of its own makes a key of its own: no digest is needed.
             let digest = (!admit::has_coordinates(&place)).then(|| Digest::of(&message));

@@ -5,7 +5,8 @@
 //! kept beside them, in the same transaction: each batch in flight has a *slot*, a row whose mark holds the digests of
 //! that batch. When the broker has confirmed the settlement, the slot is free for the next batch. What was not
 //! confirmed is *carried*: a redelivered message that is among the carried is known, is settled without a second
-//! letter, and is taken out. A message that is not redelivered is always a new letter.
+//! letter, and is taken out. A message that is not redelivered is always a new letter, but for
+//! AMQP 1.0, where the broker's word is not to be relied on.
 //!
 //! What this cannot tell: a process dies between the broker's confirmation and the next use of the slot, and the
 //! broker at that moment had also handed out, and now redelivers, another message that is equal in every byte. These two
@@ -86,6 +87,8 @@ pub(super) struct Window {
     needed: bool,
     /// The number of the next row that is written.
     next: i64,
+    /// The slot that is looked at first.
+    turn: usize,
 }
 
 impl Window {
@@ -100,6 +103,7 @@ impl Window {
             used: false,
             needed: false,
             next: 1,
+            turn: 0,
             queue,
         };
         let ours = window.queue.clone();
@@ -131,7 +135,12 @@ impl Window {
 
     /// Takes a free slot for a batch; its rows go into the batch's transaction. At most [`SLOTS`] at once.
     pub(super) fn begin(&mut self, digests: Vec<Digest>, now: Timestamp) -> (usize, Vec<Checkpoint>) {
-        let slot = self.slots.iter().position(Option::is_none).unwrap_or(0);
+        // In turn: the rows of batches that were settled last stay longest. AMQP has no answer to a settlement, and what was
+        // on its way when the process died is delivered again.
+        let count = self.slots.len();
+        let in_turn = (0..count).map(|step| (self.turn + step) % count);
+        let slot = in_turn.into_iter().find(|slot| self.slots[*slot].is_none()).unwrap_or(0);
+        self.turn = slot + 1;
         self.used |= !digests.is_empty();
         self.needed |= self.used;
         let mut rows = Vec::new();

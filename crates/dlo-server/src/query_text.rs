@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use std::str::FromStr;
 
 use axum::extract::{ConnectInfo, FromRequestParts, Path, Query as UrlQuery};
-use axum::http::StatusCode;
 use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode, header};
 use dlo_core::limits;
 use dlo_core::query::Query;
 use dlo_core::time::Timestamp;
@@ -71,6 +71,10 @@ impl<S: Send + Sync> FromRequestParts<S> for Author {
             }
             return Ok(Self(name.to_string()));
         }
+        // A browser that follows a link sends no header of ours; the page's script left the name in a cookie.
+        if let Some(name) = cookie(&parts.headers, AUTHOR) {
+            return Ok(Self(name));
+        }
         let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>();
         Ok(Self(peer.map_or_else(|| "anonymous".to_string(), |peer| format!("anonymous@{}", peer.0.ip()))))
     }
@@ -81,6 +85,20 @@ impl Author {
     pub(crate) fn looks(self) -> Deed {
         Deed { author: self.0, reason: None, reference: None }
     }
+}
+
+/// A cookie that the page's script wrote: percent-encoded text, at most as long as a name. Anything else is none.
+pub(crate) fn cookie(headers: &HeaderMap, wanted: &str) -> Option<String> {
+    let pairs = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
+    let value = pairs.flat_map(|line| line.split(';')).find_map(|pair| {
+        let (name, value) = pair.trim().split_once('=')?;
+        (name == wanted).then_some(value)
+    })?;
+    let decoded = percent_encoding::percent_decode_str(value).decode_utf8().ok()?;
+    let name = decoded.trim();
+    let legal =
+        !name.is_empty() && name.chars().count() <= limits::NAME && !name.chars().any(char::is_control);
+    legal.then(|| name.to_string())
 }
 
 /// The page that `limit` and `cursor` ask for.

@@ -15,9 +15,8 @@ use futures::FutureExt;
 use super::error::Problem;
 use crate::office::Office;
 
-/// No script, no foreign asset, no frame: what a payload contains stays text.
-const POLICY: &str =
-    "default-src 'none'; style-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
+/// Our own script and style and nothing else, no frame: what a payload contains stays text.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
 
 const SECURITY: [(HeaderName, &str); 6] = [
     (header::CONTENT_SECURITY_POLICY, POLICY),

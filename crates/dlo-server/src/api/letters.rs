@@ -10,6 +10,7 @@ use dlo_core::id::LetterId;
 use dlo_store::StoredPayload;
 use serde::{Deserialize, Serialize};
 
+use super::decide::COUNTED;
 use super::dto::{DetailOut, LetterOut};
 use super::error::Answer;
 use crate::office::Office;
@@ -22,6 +23,13 @@ pub(crate) struct ListParams {
     pub(crate) q: String,
     pub(crate) limit: Option<usize>,
     pub(crate) cursor: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CountParams {
+    #[serde(default)]
+    q: String,
 }
 
 #[derive(Serialize)]
@@ -39,6 +47,23 @@ pub(crate) async fn list(
     office.mask.letters(&mut found.letters);
     let letters = found.letters.iter().map(LetterOut::new).collect();
     Ok(Json(LettersOut { letters, next_cursor: found.next.as_ref() }).into_response())
+}
+
+#[derive(Serialize)]
+struct CountOut {
+    count: u64,
+    /// There are at least so many; counting stopped there.
+    more: bool,
+}
+
+/// How many letters match right now, exactly, up to a million.
+pub(crate) async fn count(
+    State(office): State<Arc<Office>>,
+    Params(params): Params<CountParams>,
+) -> Answer<Response> {
+    let query = query(&params.q, office.now())?;
+    let count = office.store.count(&query, COUNTED + 1).await?;
+    Ok(Json(CountOut { count: count.min(COUNTED), more: count > COUNTED }).into_response())
 }
 
 pub(crate) async fn show(State(office): State<Arc<Office>>, Id(id): Id<LetterId>) -> Answer<Response> {

@@ -12,7 +12,7 @@ mod events;
 mod export;
 mod groups;
 mod health;
-mod layers;
+pub(crate) mod layers;
 pub(crate) mod letters;
 mod openapi;
 mod post;
@@ -47,6 +47,7 @@ fn table() -> Vec<Route> {
         // Letters in and out.
         writes("/api/v1/letters", post::letters),
         reads("/api/v1/letters", letters::list),
+        reads("/api/v1/letters/count", letters::count),
         reads("/api/v1/letters/export", export::letters),
         writes("/api/v1/letters/discard", decide::discard),
         writes("/api/v1/letters/compensate", decide::compensate),
@@ -94,7 +95,7 @@ fn table() -> Vec<Route> {
         reads("/letters", ui::letters::list),
         reads("/letters/{id}", ui::letter::page),
         reads("/groups/{id}", ui::group::page),
-        reads("/assets/office.css", ui::style),
+        reads("/assets/{name}", ui::assets::serve),
     ]
 }
 

@@ -11,7 +11,7 @@ use dlo_store::Page;
 
 use super::inbox::GroupLine;
 use super::letters::LetterLine;
-use super::{Failed, render};
+use super::{Failed, Shell, render};
 use crate::office::Office;
 use crate::query_text::Id;
 
@@ -21,6 +21,7 @@ const SAMPLES: usize = 20;
 #[derive(Template)]
 #[template(path = "group.html")]
 struct GroupPage {
+    shell: Shell,
     q: String,
     group: GroupLine,
     queue: String,
@@ -30,7 +31,11 @@ struct GroupPage {
     letters: Vec<LetterLine>,
 }
 
-pub(crate) async fn page(State(office): State<Arc<Office>>, Id(id): Id<GroupId>) -> Result<Response, Failed> {
+pub(crate) async fn page(
+    State(office): State<Arc<Office>>,
+    shell: Shell,
+    Id(id): Id<GroupId>,
+) -> Result<Response, Failed> {
     let mut group = office.store.group(id).await?;
     office.mask.groups(std::slice::from_mut(&mut group));
     let query = Query { terms: vec![Term { negated: false, matcher: Matcher::Group(id) }] };
@@ -39,6 +44,7 @@ pub(crate) async fn page(State(office): State<Arc<Office>>, Id(id): Id<GroupId>)
     let now = office.now();
     let counts = group.counts.iter().filter(|(_, count)| *count > 0);
     Ok(render(&GroupPage {
+        shell,
         q: format!("group:{id}"),
         queue: group.queue.clone(),
         template: group.template.clone(),

@@ -12,7 +12,7 @@ use dlo_store::{GroupFilter, Stats};
 use serde::Deserialize;
 
 use super::show::ago;
-use super::{Failed, render};
+use super::{Failed, Shell, render};
 use crate::office::Office;
 use crate::query_text::{Params, page as page_of};
 
@@ -84,6 +84,7 @@ struct SourceLine {
 #[derive(Template)]
 #[template(path = "inbox.html")]
 struct Inbox {
+    shell: Shell,
     q: String,
     all: bool,
     open: u64,
@@ -97,6 +98,7 @@ struct Inbox {
 
 pub(crate) async fn page(
     State(office): State<Arc<Office>>,
+    shell: Shell,
     Params(params): Params<InboxParams>,
 ) -> Result<Response, Failed> {
     let all = params.show.as_deref() == Some("all");
@@ -106,6 +108,7 @@ pub(crate) async fn page(
     office.mask.groups(&mut found.groups);
     let now = office.now();
     Ok(render(&Inbox {
+        shell,
         q: String::new(),
         all,
         open: stats.letters.get(Status::Open),

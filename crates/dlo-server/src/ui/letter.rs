@@ -16,7 +16,7 @@ use serde::Deserialize;
 
 use super::inbox::When;
 use super::show::{Shown, size};
-use super::{Failed, SHOWN, render};
+use super::{Failed, SHOWN, Shell, render};
 use crate::office::Office;
 use crate::query_text::{Author, Id, Params};
 
@@ -47,6 +47,7 @@ struct Entry {
 #[derive(Template)]
 #[template(path = "letter.html")]
 struct LetterPage {
+    shell: Shell,
     q: String,
     id: String,
     group: String,
@@ -66,6 +67,7 @@ struct LetterPage {
 
 pub(crate) async fn page(
     State(office): State<Arc<Office>>,
+    shell: Shell,
     Id(id): Id<LetterId>,
     author: Author,
     Params(params): Params<LetterParams>,
@@ -84,6 +86,7 @@ pub(crate) async fn page(
     };
     let letter = &detail.letter;
     Ok(render(&LetterPage {
+        shell,
         q: String::new(),
         id: id.to_string(),
         group: letter.group_id.to_string(),

@@ -11,7 +11,7 @@ use dlo_core::query::Query;
 use dlo_core::time::Timestamp;
 
 use super::inbox::When;
-use super::{Failed, render};
+use super::{Failed, Shell, render};
 use crate::api::letters::ListParams;
 use crate::office::Office;
 use crate::query_text::{Params, page};
@@ -56,6 +56,7 @@ impl LetterLine {
 #[derive(Template)]
 #[template(path = "letters.html")]
 struct Letters {
+    shell: Shell,
     q: String,
     /// The query with a caret under its mistake, and what is wrong.
     mistake: Option<(String, String)>,
@@ -65,6 +66,7 @@ struct Letters {
 
 pub(crate) async fn list(
     State(office): State<Arc<Office>>,
+    shell: Shell,
     Params(params): Params<ListParams>,
 ) -> Result<Response, Failed> {
     let now = office.now();
@@ -72,13 +74,14 @@ pub(crate) async fn list(
         Ok(query) => query,
         Err(error) => {
             let mistake = Some((error.pointing(&params.q), error.problem.to_string()));
-            let shown = render(&Letters { q: params.q, mistake, letters: Vec::new(), next: None });
+            let shown = render(&Letters { shell, q: params.q, mistake, letters: Vec::new(), next: None });
             return Ok((StatusCode::BAD_REQUEST, shown).into_response());
         }
     };
     let mut found = office.store.letters(&query, &page(params.limit, params.cursor)?).await?;
     office.mask.letters(&mut found.letters);
     Ok(render(&Letters {
+        shell,
         q: params.q,
         mistake: None,
         letters: found.letters.iter().map(|letter| LetterLine::new(letter, now)).collect(),

@@ -1,29 +1,27 @@
-//! The page: plain HTML that reads well at three in the morning. No script, no foreign asset; every view has a URL.
+//! The page: HTML that reads well at three in the morning, drawn here, also where no script runs. Every view has a URL.
 //!
-//! Pages ask the same store as the API and hold no rules. Templates escape everything; the policy in
-//! `api/layers.rs` makes sure that what slips through is still not run.
+//! Pages ask the same store as the API and hold no rules; what changes something goes through the API, sent by the
+//! scripts in `assets/`. Templates escape everything; the policy in `api/layers.rs` makes sure that what slips through
+//! is still not run.
 
+pub(crate) mod assets;
 pub(crate) mod group;
 pub(crate) mod inbox;
 mod indent;
 pub(crate) mod letter;
 pub(crate) mod letters;
+mod shell;
 mod show;
 
 use askama::Template;
-use axum::http::{StatusCode, header};
+use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
 
 use crate::api::error::Problem;
+pub(crate) use shell::Shell;
 
 /// Bytes of a payload that a page shows; the rest is behind the download link.
 pub(crate) const SHOWN: usize = 64 * 1024;
-
-pub(crate) async fn style() -> impl IntoResponse {
-    let headers =
-        [(header::CONTENT_TYPE, "text/css; charset=utf-8"), (header::CACHE_CONTROL, "max-age=3600")];
-    (headers, include_str!("../../templates/office.css"))
-}
 
 /// What a page answers when it cannot be shown.
 #[derive(Debug)]
@@ -38,6 +36,7 @@ impl<E: Into<Problem>> From<E> for Failed {
 #[derive(Template)]
 #[template(path = "failed.html")]
 struct FailedPage<'a> {
+    shell: Shell,
     title: &'a str,
     detail: &'a str,
 }
@@ -46,7 +45,7 @@ impl IntoResponse for Failed {
     fn into_response(self) -> Response {
         let status = self.0.status();
         let title = status.canonical_reason().unwrap_or("Error");
-        let mut response = render(&FailedPage { title, detail: self.0.detail() });
+        let mut response = render(&FailedPage { shell: Shell::default(), title, detail: self.0.detail() });
         *response.status_mut() = status;
         response
     }

@@ -1,0 +1,83 @@
+// Completion of the search bar: the office knows the fields and the values that exist; this shows them. Arrows choose,
+// Enter or Tab takes, Escape leaves.
+
+const WAIT = 120;
+
+export function completion(input, list) {
+  if (!input || !list) return;
+  let timer;
+  let asked = 0;
+  let chosen = -1;
+  let offers = [];
+
+  const leave = () => {
+    list.hidden = true;
+    chosen = -1;
+    input.removeAttribute("aria-activedescendant");
+    input.setAttribute("aria-expanded", "false");
+  };
+
+  const mark = (at) => {
+    chosen = at;
+    [...list.children].forEach((item, index) => item.setAttribute("aria-selected", String(index === at)));
+    if (at >= 0) {
+      input.setAttribute("aria-activedescendant", `q-${at}`);
+      list.children[at].scrollIntoView({ block: "nearest" });
+    }
+  };
+
+  const take = (at) => {
+    const { text, start, end } = offers[at];
+    input.setRangeText(text, start, end, "end");
+    leave();
+    input.focus();
+    if (text.endsWith(":")) look();
+  };
+
+  const show = (answer) => {
+    offers = answer.offers ?? [];
+    list.replaceChildren(...offers.map((offer, at) => {
+      const item = document.createElement("li");
+      item.id = `q-${at}`;
+      item.setAttribute("role", "option");
+      const word = document.createElement("code");
+      word.textContent = offer.text;
+      const help = document.createElement("span");
+      help.textContent = offer.help ?? "";
+      item.append(word, help);
+      item.addEventListener("pointerdown", (event) => { event.preventDefault(); take(at); });
+      return item;
+    }));
+    list.hidden = offers.length === 0 || document.activeElement !== input;
+    input.setAttribute("aria-expanded", String(!list.hidden));
+    mark(-1);
+  };
+
+  const look = async () => {
+    const turn = ++asked;
+    const query = new URLSearchParams({ q: input.value, at: String(input.selectionStart ?? input.value.length) });
+    try {
+      const answer = await fetch(`/api/v1/complete?${query}`);
+      if (turn === asked && answer.ok) show(await answer.json());
+    } catch { /* Without completions one can still type. */ }
+  };
+
+  input.setAttribute("role", "combobox");
+  input.setAttribute("aria-autocomplete", "list");
+  input.setAttribute("aria-controls", list.id);
+  input.setAttribute("aria-expanded", "false");
+  const soon = () => { clearTimeout(timer); timer = setTimeout(look, WAIT); };
+  input.addEventListener("input", soon);
+  input.addEventListener("focus", soon);
+  input.addEventListener("blur", leave);
+  input.addEventListener("keydown", (event) => {
+    if (list.hidden) return;
+    if (event.key === "ArrowDown") mark((chosen + 1) % offers.length);
+    else if (event.key === "ArrowUp") mark((chosen + offers.length - 1) % offers.length);
+    else if (event.key === "Tab" || (event.key === "Enter" && chosen >= 0)) take(Math.max(chosen, 0));
+    else if (event.key === "Escape") leave();
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  });
+}

@@ -1,0 +1,96 @@
+// Forms that speak to the API: `data-api="POST /api/v1/…"` sends the named fields as JSON, `data-then` says where to go.
+// What the office refuses is shown in the form, in the office's own words.
+import { confirmCount } from "./dialog.js";
+import { author } from "./reader.js";
+
+function put(into, path, value) {
+  const names = path.split(".");
+  const last = names.pop();
+  for (const name of names) into = into[name] ??= {};
+  into[last] = value;
+}
+
+function valueOf(field) {
+  const text = field.value;
+  switch (field.dataset.type) {
+    case "number": return Number(text);
+    case "json": return JSON.parse(text);
+    case "list": return text.split(/[\s,]+/).filter(Boolean);
+    default: return text;
+  }
+}
+
+/** The fields of a form as the API takes them; empty ones are left out. */
+export function gather(form) {
+  const body = {};
+  for (const field of form.elements) {
+    if (!field.name || field.disabled || field.type === "submit") continue;
+    if (field.type === "checkbox") put(body, field.name, field.checked);
+    else if (field.type === "radio") { if (field.checked) put(body, field.name, valueOf(field)); }
+    else if (field.value.trim() !== "") put(body, field.name, valueOf(field));
+  }
+  return body;
+}
+
+/** One request to the API. Throws an `Error` whose message is the problem's detail. */
+export async function call(what, body) {
+  const [method, path] = what.split(" ");
+  const headers = { "dlo-author": await author(), accept: "application/json" };
+  if (!headers["dlo-author"]) delete headers["dlo-author"];
+  if (body !== undefined) headers["content-type"] = "application/json";
+  let answer;
+  try {
+    answer = await fetch(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
+  } catch {
+    throw new Error("The office does not answer. Is it running? Nothing was changed that you can see here; look again before you repeat it.");
+  }
+  const text = await answer.text();
+  let parsed;
+  try { parsed = text ? JSON.parse(text) : {}; } catch { parsed = {}; }
+  if (!answer.ok) throw new Error(parsed.detail ?? `The office answered ${answer.status}.`);
+  return parsed;
+}
+
+function problem(form, text) {
+  let place = form.querySelector(".problem");
+  if (!place) {
+    place = document.createElement("p");
+    place.className = "problem";
+    place.setAttribute("role", "alert");
+    form.append(place);
+  }
+  place.textContent = text;
+  place.hidden = !text;
+}
+
+function follow(form, answer) {
+  const then = form.dataset.then ?? "reload";
+  if (then === "reload") location.reload();
+  else if (then.startsWith("/")) location.assign(then.replaceAll(/\{(\w+)\}/g, (_, name) => encodeURIComponent(answer[name] ?? "")));
+  form.dispatchEvent(new CustomEvent("answered", { detail: answer, bubbles: true }));
+}
+
+async function send(event) {
+  const form = event.target.closest("form[data-api]");
+  if (!form) return;
+  event.preventDefault();
+  const buttons = [...form.querySelectorAll("button")].filter((button) => !button.disabled);
+  try {
+    problem(form, "");
+    const body = gather(form);
+    const { submitter } = event;
+    if (submitter?.name) put(body, submitter.name, submitter.value);
+    const count = submitter?.dataset.confirm ?? form.dataset.confirm;
+    if (count && !(await confirmCount(submitter?.textContent ?? "Are you sure?", count))) return;
+    for (const button of buttons) button.disabled = true;
+    follow(form, await call(submitter?.dataset.api ?? form.dataset.api, body));
+  } catch (error) {
+    problem(form, error instanceof SyntaxError ? `That is not JSON: ${error.message}` : error.message);
+  } finally {
+    for (const button of buttons) button.disabled = false;
+  }
+}
+
+export function forms(root) {
+  root.addEventListener("submit", send);
+}

@@ -1,15 +1,19 @@
 //! The search language: one grammar in page, CLI, API and config.
 //!
 //! Terms are AND. This file holds what a query *means*. `query/lex.rs` cuts the text into terms, `query/parse.rs` gives
-//! each its meaning, `query/error.rs` points at the place that has none, `query/show.rs` writes a query as text again.
+//! each its meaning (the fields stand in `query/fields.rs`), `query/error.rs` points at the place that has none,
+//! `query/show.rs` writes a query as text again, `query/complete.rs` says what may be typed next.
 //! Whether a letter matches is asked of the stores, and of [`crate::words`].
 
+pub mod complete;
 mod error;
+mod fields;
 mod lex;
 mod parse;
 mod show;
 
 pub use error::{Problem, QueryError};
+pub use fields::{FIELDS, Field, Named, Values};
 
 use crate::id::{GroupId, LetterId};
 use crate::letter::Status;

@@ -20,7 +20,8 @@ use async_trait::async_trait;
 use dlo_core::group::Group;
 use dlo_core::id::{GroupId, LetterId};
 use dlo_core::letter::{LetterDetail, Step};
-use dlo_core::query::Query;
+use dlo_core::query::complete::Known;
+use dlo_core::query::{Named, Query};
 use dlo_core::time::Timestamp;
 
 mod audit_row;
@@ -29,6 +30,7 @@ mod error;
 mod filter;
 mod model;
 mod moves;
+mod names;
 mod place;
 mod planned;
 pub mod postgres;
@@ -108,6 +110,10 @@ pub trait Store: replays::Replays {
 
     /// Letters by (event type, error class, status), of one source or all, from what is kept at write time.
     async fn causes(&self, source: Option<&str>) -> Result<Vec<CauseCount>, StoreError>;
+
+    /// Names that groups with letters carry, for somebody who types one: those that contain `typed` without regard to
+    /// case, those that begin with it first, of these the ones with the most open letters. At most `most`.
+    async fn names(&self, named: &[Named], typed: &str, most: usize) -> Result<Vec<Known>, StoreError>;
 
     /// Sets the owner of every group anew by `owner_of`; returns how many changed. Run at start and when rules change.
     async fn assign_owners(

@@ -20,6 +20,8 @@ pub struct QueryError {
     pub at: Range<usize>,
     /// The character at which they begin, counted from one.
     pub column: usize,
+    /// Names that may have been meant, the nearest first; at most three.
+    pub near: Vec<String>,
     pub problem: Problem,
 }
 
@@ -61,7 +63,7 @@ impl Problem {
 
     pub(super) fn at(self, text: &str, at: Range<usize>) -> QueryError {
         let column = text.get(..at.start).map_or(0, |before| before.chars().count()) + 1;
-        QueryError { at, column, problem: self }
+        QueryError { at, column, near: Vec::new(), problem: self }
     }
 }
 
@@ -80,6 +82,11 @@ fn plain(c: char) -> char {
 }
 
 impl QueryError {
+    pub(super) fn with_near(mut self, near: Vec<&str>) -> Self {
+        self.near = near.into_iter().map(String::from).collect();
+        self
+    }
+
     /// The query with the place marked, and what is wrong with it:
     ///
     /// ```text

@@ -9,61 +9,11 @@ use std::time::Duration;
 
 use super::error::{Problem, QueryError, clip};
 use super::lex::{Lexer, Piece, RawKind, RawTerm};
-use super::{Compare, Matcher, Op, Query, Term};
+use super::{Compare, Matcher, Op, Query, Term, fields};
 use crate::codes::UnknownCode;
 use crate::time::Timestamp;
 use crate::units::{ByteSize, HumanDuration};
 use crate::{limits, words};
-
-/// Every field, in the order of the reference page. `header` and `payload` take a name behind a dot.
-pub(super) const FIELDS: [&str; 30] = [
-    "status",
-    "source",
-    "queue",
-    "group",
-    "type",
-    "class",
-    "consumer",
-    "owner",
-    "id",
-    "broker",
-    "partition",
-    "offset",
-    "version",
-    "reason",
-    "verdict",
-    "rule",
-    "code",
-    "consumer_id",
-    "attempts",
-    "replays",
-    "size",
-    "age",
-    "failed",
-    "captured",
-    "key",
-    "correlation",
-    "message",
-    "trace",
-    "header",
-    "payload",
-];
-
-/// What people call fields elsewhere.
-const CALLED: [(&str, &str); 12] = [
-    ("topic", "queue"),
-    ("stream", "queue"),
-    ("error", "class"),
-    ("exception", "class"),
-    ("event", "type"),
-    ("event_type", "type"),
-    ("team", "owner"),
-    ("state", "status"),
-    ("retries", "attempts"),
-    ("body", "payload.<field>"),
-    ("date", "failed"),
-    ("msgid", "message"),
-];
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -216,7 +166,7 @@ impl Reading<'_> {
         word.parse().map_err(|unknown: UnknownCode| {
             let near = nearest(word, unknown.expected.split(", "));
             let hint = near.first().map(|near| format!(" (perhaps `{near}`)")).unwrap_or_default();
-            self.bad(format!("one of {}{hint}", unknown.expected))
+            self.bad(format!("one of {}{hint}", unknown.expected)).with_near(near)
         })
     }
 
@@ -282,21 +232,20 @@ impl Reading<'_> {
     }
 
     fn unknown(&self, found: &str) -> QueryError {
-        let called = CALLED.iter().find(|(name, _)| *name == found).map(|(_, field)| *field);
-        let near: Vec<&str> =
-            called.into_iter().chain(nearest(found, FIELDS.iter().copied())).take(3).collect();
+        let near = fields::near(found);
         let directions = if near.is_empty() {
             let quoted = clip(self.text.get(self.field_at().start..self.value.at.end).unwrap_or(found));
             format!("; to search for this text, put it in quotes: \"{quoted}\"")
         } else {
             format!("; did you mean `{}`?", near.join("`, `"))
         };
-        Problem::UnknownField { found: clip(found), directions }.at(self.text, self.field_at())
+        let error = Problem::UnknownField { found: clip(found), directions }.at(self.text, self.field_at());
+        error.with_near(near)
     }
 }
 
 /// The names that `found` may have been meant as, the nearest first.
-fn nearest<'n>(found: &str, names: impl Iterator<Item = &'n str>) -> Vec<&'n str> {
+pub(super) fn nearest<'n>(found: &str, names: impl Iterator<Item = &'n str>) -> Vec<&'n str> {
     // Longer than any name, and the distance is quadratic.
     if found.len() > 40 {
         return Vec::new();

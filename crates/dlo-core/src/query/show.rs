@@ -83,7 +83,7 @@ impl<T: Display> Display for Compare<T> {
 }
 
 /// A value behind its colon.
-fn value(text: &str) -> String {
+pub(super) fn value(text: &str) -> String {
     if text.starts_with(['<', '>', '=']) { quoted(text) } else { part(text, &[]) }
 }
 

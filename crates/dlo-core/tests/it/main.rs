@@ -3,6 +3,8 @@
 //! Modules say `cfg(test)` so that clippy knows helpers here as test code, which may unwrap.
 
 #[cfg(test)]
+mod completion;
+#[cfg(test)]
 mod conventions;
 #[cfg(test)]
 mod conventions_any;

@@ -5,6 +5,7 @@
 
 mod audit;
 mod backup;
+mod complete;
 mod decide;
 pub(crate) mod dto;
 pub(crate) mod error;
@@ -63,6 +64,7 @@ fn table() -> Vec<Route> {
         reads("/api/v1/sources", sources::list),
         reads("/api/v1/stats", stats::office),
         reads("/api/v1/stats/causes", stats::causes),
+        reads("/api/v1/complete", complete::complete),
         reads("/api/v1/rules", rules::list),
         writes("/api/v1/rules/test", rules::test),
         writes("/api/v1/rules/test-automation", rules::test_automation),

@@ -5,6 +5,8 @@ mod bad_input;
 #[cfg(test)]
 mod capture;
 #[cfg(test)]
+mod complete;
+#[cfg(test)]
 mod decide;
 #[cfg(test)]
 mod door;

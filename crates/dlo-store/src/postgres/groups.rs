@@ -6,6 +6,8 @@ use deadpool_postgres::Transaction;
 use dlo_core::group::{Group, StatusCounts};
 use dlo_core::id::GroupId;
 use dlo_core::letter::Status;
+use dlo_core::query::Named;
+use dlo_core::query::complete::Known;
 use dlo_core::time::Timestamp;
 use tokio_postgres::Row;
 use uuid::Uuid;
@@ -13,6 +15,7 @@ use uuid::Uuid;
 use super::rows::{self, GROUP, GroupRow};
 use super::text::{escape, escape_option};
 use super::{index, read_error};
+use crate::names::Names;
 use crate::{CauseCount, Cursor, GroupFilter, GroupPage, Page, SourceStats, Stats, StoreError};
 
 /// First and last seen of each group.
@@ -135,6 +138,36 @@ pub(super) async fn causes(
     }
     let cause = |((event_type, error_class), counts)| CauseCount { event_type, error_class, counts };
     Ok(causes.into_iter().map(cause).collect())
+}
+
+pub(super) async fn names(
+    db: &Transaction<'_>,
+    named: &[Named],
+    typed: &str,
+    most: usize,
+) -> Result<Vec<Known>, StoreError> {
+    let mut names = Names::new(typed);
+    for named in named {
+        let column = match named {
+            Named::Source => "g.source",
+            // An overflow group speaks for many queues and names none.
+            Named::Queue => "CASE WHEN g.overflow THEN NULL ELSE g.queue END",
+            Named::Type => "g.event_type",
+            Named::Class => "g.error_class",
+            Named::Consumer => "g.consumer",
+            Named::Owner => "g.owner",
+        };
+        let sql = format!(
+            "SELECT {column}, coalesce(sum(c.n) FILTER (WHERE c.status = $1), 0)::bigint
+               FROM groups g JOIN counts c ON c.group_id = g.id GROUP BY 1 HAVING sum(c.n) > 0"
+        );
+        for row in db.query(&sql, &[&i16::from(Status::Open.number())]).await.map_err(read_error)? {
+            if let Some(name) = rows::maybe_text(&row, 0) {
+                names.seen(*named, name, rows::number(row.get(1), "counts.n")?);
+            }
+        }
+    }
+    Ok(names.best(most))
 }
 
 pub(super) async fn stats(db: &Transaction<'_>) -> Result<Stats, StoreError> {

@@ -14,7 +14,8 @@ use deadpool_postgres::{Client, Pool, Transaction};
 use dlo_core::group::Group;
 use dlo_core::id::{GroupId, LetterId};
 use dlo_core::letter::{LetterDetail, Step};
-use dlo_core::query::Query;
+use dlo_core::query::complete::Known;
+use dlo_core::query::{Named, Query};
 use dlo_core::time::Timestamp;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
@@ -290,6 +291,11 @@ impl Store for PostgresStore {
     async fn causes(&self, source: Option<&str>) -> Result<Vec<CauseCount>, StoreError> {
         let mut client = self.client().await?;
         groups::causes(&snapshot(&mut client).await?, source).await
+    }
+
+    async fn names(&self, named: &[Named], typed: &str, most: usize) -> Result<Vec<Known>, StoreError> {
+        let mut client = self.client().await?;
+        groups::names(&snapshot(&mut client).await?, named, typed, most).await
     }
 
     async fn assign_owners(

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use dlo_core::group::{Group, StatusCounts};
 use dlo_core::id::GroupId;
 use dlo_core::letter::Status;
+use dlo_core::query::Named;
+use dlo_core::query::complete::Known;
 use dlo_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
 use uuid::Uuid;
@@ -12,6 +14,7 @@ use uuid::Uuid;
 use super::catalog::{Catalog, GroupRow};
 use super::read_error;
 use super::writer::{Shared, Writer};
+use crate::names::Names;
 use crate::place::Place;
 use crate::{CauseCount, Cursor, GroupFilter, GroupPage, Page, SourceStats, Stats, StoreError};
 
@@ -69,6 +72,32 @@ pub(super) fn causes(shared: &Shared, source: Option<&str>) -> Vec<CauseCount> {
     });
     let shown = causes.into_iter().filter(|(_, counts)| counts.total() > 0);
     shown.map(|((event_type, error_class), counts)| CauseCount { event_type, error_class, counts }).collect()
+}
+
+pub(super) fn names(shared: &Shared, named: &[Named], typed: &str, most: usize) -> Vec<Known> {
+    shared.catalog(|catalog| {
+        let mut names = Names::new(typed);
+        for group in catalog.groups.values().filter(|group| group.counts.total() > 0) {
+            for named in named {
+                if let Some(name) = name_of(group, *named) {
+                    names.seen(*named, name, group.counts.get(Status::Open));
+                }
+            }
+        }
+        names.best(most)
+    })
+}
+
+fn name_of(group: &Group, named: Named) -> Option<&str> {
+    match named {
+        Named::Source => Some(&group.source),
+        // An overflow group speaks for many queues and names none.
+        Named::Queue => Some(group.queue.as_str()).filter(|_| !group.overflow),
+        Named::Type => group.event_type.as_deref(),
+        Named::Class => group.error_class.as_deref(),
+        Named::Consumer => group.consumer.as_deref(),
+        Named::Owner => group.owner.as_deref(),
+    }
 }
 
 pub(super) fn stats(db: &Connection, shared: &Shared, unindexed: u64) -> Result<Stats, StoreError> {

@@ -13,7 +13,8 @@ use async_trait::async_trait;
 use dlo_core::group::Group;
 use dlo_core::id::{GroupId, LetterId};
 use dlo_core::letter::{LetterDetail, Step};
-use dlo_core::query::Query;
+use dlo_core::query::complete::Known;
+use dlo_core::query::{Named, Query};
 use dlo_core::time::Timestamp;
 use rusqlite::Connection;
 use tokio::sync::{Semaphore, oneshot};
@@ -229,6 +230,10 @@ impl Store for SqliteStore {
 
     async fn causes(&self, source: Option<&str>) -> Result<Vec<CauseCount>, StoreError> {
         Ok(groups::causes(&self.shared, source))
+    }
+
+    async fn names(&self, named: &[Named], typed: &str, most: usize) -> Result<Vec<Known>, StoreError> {
+        Ok(groups::names(&self.shared, named, typed, most))
     }
 
     async fn assign_owners(

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use dlo_core::group::GroupStatus;
 use dlo_core::id::GroupId;
 use dlo_core::letter::{NewLetter, Status, Step};
-use dlo_core::query::{Matcher, Query, Term};
+use dlo_core::query::{Matcher, Named, Query, Term};
 use dlo_store::{GroupFilter, Page, StoreError, StoreLimits};
 
 use super::Home;
@@ -232,4 +232,41 @@ pub(crate) async fn owners_are_assigned_anew(home: &dyn Home) {
     // A group keeps its owner when another letter arrives, whatever that one says.
     let id = insert_one(&store, owned(4, "A")).await;
     assert_eq!(store.letter(id).await.unwrap().letter.owner.as_deref(), Some("after"));
+}
+
+pub(crate) async fn names_are_offered_to_whoever_types_one(home: &dyn Home) {
+    let store = home.open_with(capped(4)).await.unwrap();
+    let letters = vec![
+        of_class(1, "KeyError"),
+        of_class(2, "MonKey"),
+        of_class(3, "MonKey"),
+        of_class(4, "keyhole"),
+        of_class(5, "keyhole"),
+        letter(6, |l| (l.source, l.owner) = ("Keys".into(), Some("payments".into()))),
+    ];
+    insert(&store, letters).await;
+    // Past the cap: these words stand in letters alone.
+    insert(&store, vec![of_class(7, "KeyA"), of_class(8, "KeyB"), of_class(9, "KeyC")]).await;
+    let names = async |named: &[Named], typed: &str, most: usize| {
+        let known = store.names(named, typed, most).await.unwrap();
+        known.into_iter().map(|known| (known.name, known.open)).collect::<Vec<_>>()
+    };
+    let pairs = |pairs: &[(&str, u64)]| pairs.iter().map(|(n, c)| (n.to_string(), *c)).collect::<Vec<_>>();
+    assert_eq!(
+        names(&[Named::Class], "KEY", 3).await,
+        pairs(&[("keyhole", 2), ("KeyA", 1), ("KeyError", 1)]),
+        "the beginning counts first, then open letters, then the alphabet"
+    );
+    assert_eq!(names(&[Named::Class], "nkey", 9).await, pairs(&[("MonKey", 2)]));
+    assert_eq!(
+        names(&[Named::Source, Named::Owner], "", 9).await,
+        pairs(&[("orders", 8), ("Keys", 1), ("payments", 1)])
+    );
+    assert_eq!(names(&[Named::Queue], "", 9).await.len(), 1);
+    assert_eq!(names(&[Named::Class], "%", 9).await, []);
+    // What is closed is still a name, behind those that are open.
+    let found = find_all(&store, &query([Matcher::Class("keyhole".into())]), 10).await;
+    let ids: Vec<_> = found.iter().map(|letter| letter.id).collect();
+    store.step(&ids, Step::Discard, &deed("done"), NOW).await.unwrap();
+    assert_eq!(names(&[Named::Class], "keyh", 9).await, pairs(&[("keyhole", 0)]));
 }

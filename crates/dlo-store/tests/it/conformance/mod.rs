@@ -80,6 +80,7 @@ macro_rules! conformance {
                 groups_are_filtered_by_each_field
                 a_group_that_is_not_here_is_said_to_be_missing
                 owners_are_assigned_anew
+                names_are_offered_to_whoever_types_one
             }
             numbers {
                 an_empty_office_has_nothing_and_says_so

@@ -1,41 +1,20 @@
 //! Groups: letters with one cause, one owner, one life cycle.
+//!
+//! `group/life.rs` holds where people stand with a group and which changes are legal, `group/likeness.rs` why letters are
+//! one group and which other groups are like it. A group may be merged into another, its *head*: from then on the head
+//! speaks for it, and its letters are found, counted and shown as the head's until it is split off again.
+
+mod life;
+mod likeness;
 
 use serde::Serialize;
 
-use crate::codes::coded;
 use crate::id::GroupId;
 use crate::letter::Status;
 use crate::time::Timestamp;
 
-coded! {
-    /// Where people stand with a group.
-    pub enum GroupStatus as "group status" {
-        New = 1 => "new",
-        Acknowledged = 2 => "acknowledged",
-        Fixing = 3 => "fixing",
-        Resolved = 4 => "resolved",
-        /// It was resolved and came back (E3).
-        Regressed = 5 => "regressed",
-        Snoozed = 6 => "snoozed",
-        Ignored = 7 => "ignored",
-    }
-}
-
-impl GroupStatus {
-    /// What the arrival of another letter makes of it.
-    #[must_use]
-    pub const fn after_arrival(self) -> Self {
-        match self {
-            Self::Resolved => Self::Regressed,
-            Self::New
-            | Self::Acknowledged
-            | Self::Fixing
-            | Self::Regressed
-            | Self::Snoozed
-            | Self::Ignored => self,
-        }
-    }
-}
+pub use life::{Change, GroupDeed, GroupStatus, Illegal, Life, Snooze};
+pub use likeness::{Part, Similar, similar, why};
 
 /// A group as lists show it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -52,14 +31,38 @@ pub struct Group {
     pub template: String,
     /// Past the cap of groups per source, everything new goes to one group that says so.
     pub overflow: bool,
-    pub status: GroupStatus,
+    /// Where people stand with it.
+    #[serde(flatten)]
+    pub life: Life,
+    /// The team that is to fix it.
     pub owner: Option<String>,
+    /// A person said whose it is: rules do not change it.
+    pub owner_by_hand: bool,
+    /// The person who has it in hand.
+    pub assignee: Option<String>,
+    /// The head that speaks for it, if it was merged.
+    pub merged_into: Option<GroupId>,
+    /// How many groups were merged into it; their letters are counted here.
+    pub members: u64,
     pub first_seen: Timestamp,
     pub last_seen: Timestamp,
     pub counts: StatusCounts,
 }
 
 impl Group {
+    /// The group that speaks for it: itself, unless it was merged.
+    pub fn head(&self) -> GroupId {
+        self.merged_into.unwrap_or(self.id)
+    }
+
+    /// Takes the letters of a member into account: counts, first and last seen.
+    pub fn take_in(&mut self, member: &Self) {
+        self.members += 1;
+        self.counts.merge(&member.counts);
+        self.first_seen = self.first_seen.min(member.first_seen);
+        self.last_seen = self.last_seen.max(member.last_seen);
+    }
+
     /// One line that names the cause.
     pub fn title(&self) -> String {
         if self.overflow {
@@ -115,13 +118,33 @@ impl Serialize for StatusCounts {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
+    use uuid::Uuid;
+
     use super::*;
 
-    #[test]
-    fn a_resolved_group_that_gets_a_letter_has_regressed() {
-        assert_eq!(GroupStatus::Resolved.after_arrival(), GroupStatus::Regressed);
-        assert_eq!(GroupStatus::Ignored.after_arrival(), GroupStatus::Ignored);
+    /// A group without letters, to be filled in.
+    pub(crate) fn group(source: &str, number: u128) -> Group {
+        Group {
+            id: GroupId(Uuid::from_u128(number)),
+            fingerprint_version: 1,
+            source: source.into(),
+            queue: source.into(),
+            consumer: None,
+            event_type: None,
+            error_class: None,
+            template: String::new(),
+            overflow: false,
+            life: Life::default(),
+            owner: None,
+            owner_by_hand: false,
+            assignee: None,
+            merged_into: None,
+            members: 0,
+            first_seen: Timestamp::EPOCH,
+            last_seen: Timestamp::EPOCH,
+            counts: StatusCounts::default(),
+        }
     }
 
     #[test]
@@ -130,5 +153,20 @@ mod tests {
         counts.add(Status::Open, 2);
         counts.add(Status::Archived, 1);
         assert_eq!((counts.get(Status::Open), counts.get(Status::Sent), counts.total()), (2, 0, 3));
+    }
+
+    #[test]
+    fn a_head_counts_the_letters_of_its_members() {
+        let seen = |number, first, last| {
+            let mut group = group("orders", number);
+            (group.first_seen, group.last_seen) =
+                (Timestamp::from_millis(first), Timestamp::from_millis(last));
+            group.counts.add(Status::Open, 2);
+            group
+        };
+        let mut head = seen(1, 20, 30);
+        head.take_in(&seen(2, 10, 25));
+        assert_eq!((head.first_seen.as_millis(), head.last_seen.as_millis()), (10, 30));
+        assert_eq!((head.counts.get(Status::Open), head.members), (4, 1));
     }
 }

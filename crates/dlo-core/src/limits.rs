@@ -25,6 +25,21 @@ pub const PAYLOAD: usize = 16 * 1024 * 1024;
 pub const TEMPLATE: usize = 512;
 /// Characters of a reason, a reference or a note that a person writes.
 pub const NOTE: usize = 2_000;
+/// Notes of one group, and links of one group; what is more is refused.
+pub const NOTES: usize = 1_000;
+pub const LINKS: usize = 50;
+/// Bytes of a link's address.
+pub const URL: usize = 2_048;
+/// Bytes of a group's runbook.
+pub const RUNBOOK: usize = 64 * 1024;
+/// Groups merged into one.
+pub const MEMBERS: usize = 500;
+/// Marks of deployments that are kept: the newest.
+pub const DEPLOYS: usize = 10_000;
+/// Saved views of one person, and shared ones.
+pub const VIEWS: usize = 200;
+/// Letters of a sample.
+pub const SAMPLE: usize = 200;
 /// Characters of a query.
 pub const QUERY: usize = 4_096;
 /// Terms of a query.

@@ -1,6 +1,7 @@
 //! An audit row on its way in: the same for both stores, which only differ in how they write it.
 
-use dlo_core::id::LetterId;
+use dlo_core::group::GroupDeed;
+use dlo_core::id::{GroupId, LetterId};
 use dlo_core::letter::NewLetter;
 use dlo_core::time::Timestamp;
 
@@ -19,6 +20,7 @@ pub(crate) struct Row {
     pub(crate) reference: Option<String>,
     pub(crate) source: Option<String>,
     pub(crate) letter: Option<LetterId>,
+    pub(crate) group: Option<GroupId>,
     pub(crate) count: u64,
 }
 
@@ -37,6 +39,24 @@ impl Row {
         Self { source: Some(letter.source.clone()), letter: Some(id), ..Self::by(at, event, 1, &deed) }
     }
 
+    /// What somebody did with a group, with what belongs to it: a version, a person, another group.
+    pub(crate) fn of_group(
+        at: Timestamp,
+        what: GroupDeed,
+        group: GroupId,
+        deed: &Deed,
+        detail: Option<String>,
+    ) -> Self {
+        let row = Self::by(at, Event::Group(what), 1, deed);
+        Self { group: Some(group), reference: row.reference.clone().or(detail), ..row }
+    }
+
+    /// What the office did with a group by itself.
+    pub(crate) fn by_office(at: Timestamp, what: GroupDeed, group: GroupId, detail: Option<String>) -> Self {
+        let office = Deed { author: OFFICE.into(), reason: None, reference: None };
+        Self::of_group(at, what, group, &office, detail)
+    }
+
     /// What somebody did.
     pub(crate) fn by(at: Timestamp, event: Event, count: u64, deed: &Deed) -> Self {
         Self {
@@ -47,6 +67,7 @@ impl Row {
             reference: deed.reference.clone(),
             source: None,
             letter: None,
+            group: None,
             count,
         }
     }

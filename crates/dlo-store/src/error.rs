@@ -26,6 +26,10 @@ pub enum StoreError {
     #[error("the replay is {found}; {what}")]
     Conflict { found: ReplayState, what: String },
 
+    /// Somebody wrote it meanwhile. Nothing was changed: read it again, then decide.
+    #[error("it was changed meanwhile: version {found} is there now, {known} was read")]
+    Stale { found: i64, known: i64 },
+
     /// Busy, restarting or out of reach. The same call may succeed later.
     #[error("the database did not answer: {0}")]
     Unavailable(String),

@@ -3,7 +3,10 @@
 //! Both stores go the same way: choose the cheapest source of candidates, then hold every candidate against the
 //! whole query here. So an index may promise too much, never too little, and both engines agree on what matches.
 
+use std::borrow::Cow;
+
 use dlo_core::group::Group;
+use dlo_core::id::GroupId;
 use dlo_core::letter::{Letter, Status};
 use dlo_core::query::{Matcher, Op, Query, Term};
 use dlo_core::time::Timestamp;
@@ -167,6 +170,22 @@ impl<'q> Filter<'q> {
     }
 }
 
+/// The query with heads in the place of groups that were merged: whoever names a member means its head.
+pub(crate) fn with_heads(query: &Query, head_of: impl Fn(GroupId) -> Option<GroupId>) -> Cow<'_, Query> {
+    let merged = |term: &Term| match term.matcher {
+        Matcher::Group(id) => head_of(id).filter(|head| *head != id),
+        _ => None,
+    };
+    if !query.terms.iter().any(|term| merged(term).is_some()) {
+        return Cow::Borrowed(query);
+    }
+    let named = |term: &Term| match merged(term) {
+        Some(head) => Term { matcher: Matcher::Group(head), ..term.clone() },
+        None => term.clone(),
+    };
+    Cow::Owned(Query { terms: query.terms.iter().map(named).collect() })
+}
+
 /// A letter whose block cannot be read matches nothing that is asked of blocks, negated or not: one damaged letter must not
 /// hide the others, and nobody decides about a letter by what could not be looked at.
 pub(crate) fn unless_unreadable(
@@ -185,7 +204,7 @@ pub(crate) fn unless_unreadable(
 fn group_says(group: &Group, matcher: &Matcher) -> Option<bool> {
     match matcher {
         Matcher::Source(wanted) => Some(group.source == *wanted),
-        Matcher::Group(wanted) => Some(group.id == *wanted),
+        Matcher::Group(wanted) => Some(group.head() == *wanted),
         Matcher::Owner(wanted) => Some(group.owner == *wanted),
         _ if group.overflow => None,
         Matcher::Queue(wanted) => Some(group.queue == *wanted),

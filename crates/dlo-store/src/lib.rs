@@ -38,6 +38,7 @@ mod prepare;
 mod repairs;
 pub mod replays;
 pub mod sqlite;
+pub mod triage;
 
 pub use error::StoreError;
 pub use model::{
@@ -47,12 +48,13 @@ pub use model::{
 };
 pub use repairs::{NewRepair, Repair, Repaired};
 pub use replays::Replays;
+pub use triage::Triage;
 
 /// The store's promises. Every method has a conformance test that runs on both engines.
 ///
 /// All methods may be called from any task at any time. Dropping a call leaves its effect either whole or absent.
 #[async_trait]
-pub trait Store: replays::Replays {
+pub trait Store: replays::Replays + triage::Triage {
     /// Stores letters, groups them, counts them and writes audit rows and checkpoints: all of it or nothing.
     ///
     /// Returns when it is durable, with one result per letter in the order given. A letter whose dedupe key is stored
@@ -99,10 +101,10 @@ pub trait Store: replays::Replays {
         now: Timestamp,
     ) -> Result<Vec<Stepped>, StoreError>;
 
-    /// Groups that match, last seen first.
+    /// Groups that match, in the order asked for. A group that was merged is not listed: its head speaks for it.
     async fn groups(&self, filter: &GroupFilter, page: &Page) -> Result<GroupPage, StoreError>;
 
-    /// One group. [`StoreError::NoGroup`] if it is not here.
+    /// One group; if it was merged, its head. [`StoreError::NoGroup`] if it is not here.
     async fn group(&self, id: GroupId) -> Result<Group, StoreError>;
 
     /// The office in numbers, from what is kept at write time.
@@ -115,7 +117,8 @@ pub trait Store: replays::Replays {
     /// case, those that begin with it first, of these the ones with the most open letters. At most `most`.
     async fn names(&self, named: &[Named], typed: &str, most: usize) -> Result<Vec<Known>, StoreError>;
 
-    /// Sets the owner of every group anew by `owner_of`; returns how many changed. Run at start and when rules change.
+    /// Sets the owner of every group anew by `owner_of`, except where a person said whose it is; returns how many changed.
+    /// A merged group has its head's owner. Run at start and when rules change.
     async fn assign_owners(
         &self,
         owner_of: &(dyn for<'a> Fn(&'a Group) -> Option<String> + Send + Sync),

@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use dlo_core::group::{Group, StatusCounts};
-use dlo_core::id::LetterId;
+use dlo_core::group::{Group, GroupDeed, GroupStatus, StatusCounts};
+use dlo_core::id::{GroupId, LetterId};
 use dlo_core::letter::{Letter, NewLetter, Status, Step};
 use dlo_core::replay::ReplayState;
 use dlo_core::time::Timestamp;
 use serde::Serialize;
+
+use crate::triage::GroupOrder;
 
 /// Letters that become durable together.
 #[derive(Debug, Default)]
@@ -107,6 +109,15 @@ pub struct GroupFilter {
     pub owner: Option<Option<String>>,
     /// Only groups that have letters in this status.
     pub holding: Option<Status>,
+    /// Only groups that stand there. Empty: wherever they stand.
+    pub statuses: Vec<GroupStatus>,
+    /// `Some(None)`: those that nobody has in hand.
+    pub assignee: Option<Option<String>>,
+    /// Words that stand in what names the group, each somewhere, whatever its case.
+    pub text: Option<String>,
+    /// Only groups with an open letter that failed before.
+    pub open_since: Option<Timestamp>,
+    pub order: GroupOrder,
 }
 
 /// A payload with what is needed to show it.
@@ -158,11 +169,15 @@ pub enum Event {
     Exported,
     Restored,
     Repaired,
-    /// Of a replay, as the next two.
+    /// Of a replay, as the next one.
     Approved,
     Adjusted,
+    DeployMarked,
+    ViewSaved,
+    ViewRemoved,
     /// A replay was planned, or went on to this state.
     Replay(ReplayState),
+    Group(GroupDeed),
     Step(Step),
 }
 
@@ -177,6 +192,10 @@ impl Event {
             Self::Repaired => "repaired",
             Self::Approved => "replay_approved",
             Self::Adjusted => "replay_adjusted",
+            Self::DeployMarked => "deploy_marked",
+            Self::ViewSaved => "view_saved",
+            Self::ViewRemoved => "view_removed",
+            Self::Group(deed) => deed.as_str(),
             Self::Replay(state) => match state {
                 ReplayState::Planned => "replay_planned",
                 ReplayState::AwaitingApproval => "replay_awaiting_approval",
@@ -191,7 +210,7 @@ impl Event {
         }
     }
 
-    /// Steps follow from 101 and states of a replay from 201, so that each vocabulary can grow.
+    /// Steps follow from 101, states of a replay from 201 and deeds with groups from 301, so that each vocabulary can grow.
     pub(crate) const fn number(self) -> i16 {
         match self {
             Self::Captured => 1,
@@ -202,6 +221,10 @@ impl Event {
             Self::Repaired => 6,
             Self::Approved => 7,
             Self::Adjusted => 8,
+            Self::DeployMarked => 9,
+            Self::ViewSaved => 10,
+            Self::ViewRemoved => 11,
+            Self::Group(deed) => 300 + deed.number() as i16,
             Self::Replay(state) => 200 + state.number() as i16,
             Self::Step(step) => 100 + step.number() as i16,
         }
@@ -217,7 +240,11 @@ impl Event {
             6 => Some(Self::Repaired),
             7 => Some(Self::Approved),
             8 => Some(Self::Adjusted),
-            201.. => u8::try_from(number - 200).ok().and_then(ReplayState::from_number).map(Self::Replay),
+            9 => Some(Self::DeployMarked),
+            10 => Some(Self::ViewSaved),
+            11 => Some(Self::ViewRemoved),
+            301.. => u8::try_from(number - 300).ok().and_then(GroupDeed::from_number).map(Self::Group),
+            201..=300 => u8::try_from(number - 200).ok().and_then(ReplayState::from_number).map(Self::Replay),
             step => u8::try_from(step - 100).ok().and_then(Step::from_number).map(Self::Step),
         }
     }
@@ -240,6 +267,7 @@ pub struct AuditEntry {
     pub reference: Option<String>,
     pub source: Option<String>,
     pub letter: Option<LetterId>,
+    pub group: Option<GroupId>,
     pub count: u64,
 }
 

@@ -271,7 +271,7 @@ impl<'a> GroupOut<'a> {
             template: &group.template,
             fingerprint_version: group.fingerprint_version,
             overflow: group.overflow,
-            status: group.status,
+            status: group.life.status,
             open: group.counts.get(Status::Open),
             total: group.counts.total(),
             counts: group.counts,

@@ -120,6 +120,7 @@ impl From<StoreError> for Problem {
             StoreError::NoGroup(_) => (StatusCode::NOT_FOUND, "no_group", None),
             StoreError::NoReplay(_) => (StatusCode::NOT_FOUND, "no_replay", None),
             StoreError::Conflict { .. } => (StatusCode::CONFLICT, "conflict", None),
+            StoreError::Stale { .. } => (StatusCode::PRECONDITION_FAILED, "stale", None),
             StoreError::NotOpen { .. } => (StatusCode::CONFLICT, "not_open", None),
             StoreError::BadCursor => (StatusCode::BAD_REQUEST, "bad_cursor", None),
             StoreError::Unsupported(_) => (StatusCode::UNPROCESSABLE_ENTITY, "unsupported", None),

@@ -43,6 +43,7 @@ impl GroupParams {
             holding: holding.map_err(|unknown| {
                 Problem::bad_request("bad_parameter", unknown.to_string()).field("holding")
             })?,
+            ..GroupFilter::default()
         })
     }
 }

@@ -64,7 +64,7 @@ impl GroupLine {
             consumer: text(&group.consumer),
             event_type: text(&group.event_type),
             class: text(&group.error_class),
-            status: group.status.to_string(),
+            status: group.life.status.to_string(),
             open: group.counts.get(Status::Open),
             total: group.counts.total(),
             first: When::new(group.first_seen, now),

@@ -1,7 +1,7 @@
 //! The audit log and timelines: append-only rows, written in the transaction of what they tell.
 
 use deadpool_postgres::Transaction;
-use dlo_core::id::LetterId;
+use dlo_core::id::{GroupId, LetterId};
 use dlo_core::time::Timestamp;
 use tokio_postgres::Row as Found;
 
@@ -12,9 +12,9 @@ use crate::{AuditEntry, AuditPage, Cursor, Event, Page, StoreError, TimelineEntr
 pub(super) use crate::audit_row::{OFFICE, Row};
 
 const APPEND: &str = "
-    INSERT INTO audit (at, event, author, reason, reference, source, letter, count)
+    INSERT INTO audit (at, event, author, reason, reference, source, letter, count, group_uid)
     SELECT * FROM UNNEST($1::bigint[], $2::smallint[], $3::text[], $4::text[], $5::text[], $6::text[], $7::uuid[],
-                         $8::bigint[])";
+                         $8::bigint[], $9::uuid[])";
 
 pub(super) async fn append(db: &Transaction<'_>, log: &[Row]) -> Result<(), StoreError> {
     if log.is_empty() {
@@ -32,6 +32,7 @@ pub(super) async fn append(db: &Transaction<'_>, log: &[Row]) -> Result<(), Stor
             &log.iter().map(|row| escape_option(&row.source)).collect::<Vec<_>>(),
             &log.iter().map(|row| row.letter.map(|id| id.0)).collect::<Vec<_>>(),
             &log.iter().map(|row| row.count as i64).collect::<Vec<_>>(),
+            &log.iter().map(|row| row.group.map(|id| id.0)).collect::<Vec<_>>(),
         ],
     )
     .await
@@ -50,10 +51,11 @@ fn entry(row: &Found) -> Result<AuditEntry, StoreError> {
         source: rows::maybe_text(row, 6),
         letter: row.get::<_, Option<uuid::Uuid>>(7).map(LetterId),
         count: rows::number(row.get(8), "audit.count")?,
+        group: row.get::<_, Option<uuid::Uuid>>(9).map(GroupId),
     })
 }
 
-const ENTRY: &str = "seq, at, event, author, reason, reference, source, letter, count";
+const ENTRY: &str = "seq, at, event, author, reason, reference, source, letter, count, group_uid";
 
 pub(super) async fn page(db: &Transaction<'_>, page: &Page) -> Result<AuditPage, StoreError> {
     let before: i64 = match &page.cursor {

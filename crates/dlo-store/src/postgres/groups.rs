@@ -1,6 +1,6 @@
 //! Groups and numbers: what is kept at write time, summed over its shards.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use deadpool_postgres::Transaction;
 use dlo_core::group::{Group, StatusCounts};
@@ -12,11 +12,13 @@ use dlo_core::time::Timestamp;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-use super::rows::{self, GROUP, GroupRow};
+use super::rows::{self, GROUP, GROUP_COLUMNS, GroupRow};
 use super::text::{escape, escape_option};
 use super::{index, read_error};
 use crate::names::Names;
-use crate::{CauseCount, Cursor, GroupFilter, GroupPage, Page, SourceStats, Stats, StoreError};
+use crate::place::Place;
+use crate::triage::{GroupOrder, Listed, cursor_of, from_cursor, holds, order_key};
+use crate::{CauseCount, GroupFilter, GroupPage, Page, SourceStats, Stats, StoreError};
 
 /// First and last seen of each group.
 const SEEN: &str = "(SELECT group_id, min(first_seen) AS first_seen, max(last_seen) AS last_seen
@@ -27,62 +29,77 @@ pub(super) async fn page(
     filter: &GroupFilter,
     page: &Page,
 ) -> Result<GroupPage, StoreError> {
-    let before = page.cursor.as_ref().map(from_cursor).transpose()?;
-    let (last_seen, uid) = before.unwrap_or((i64::MAX, Uuid::max()));
-    let (any_owner, owner) = match &filter.owner {
-        None => (true, None),
-        Some(owner) => (false, escape_option(owner)),
+    let before = page.cursor.as_ref().map(|cursor| from_cursor(filter.order, cursor)).transpose()?;
+    let aged = filter.order == GroupOrder::OldestOpen || filter.open_since.is_some();
+    let oldest = if aged { oldest_open(db, None).await? } else { HashMap::new() };
+    let young = |id: GroupId| {
+        filter.open_since.is_some_and(|before| oldest.get(&id).is_none_or(|oldest| *oldest >= before))
     };
-    let sql = format!(
-        "SELECT {GROUP}, s.first_seen, s.last_seen FROM groups g JOIN {SEEN}
-           JOIN (SELECT group_id FROM counts WHERE $1::smallint IS NULL OR status = $1
-                  GROUP BY group_id HAVING sum(n) > 0) c ON c.group_id = g.id
-          WHERE ($2::text IS NULL OR g.source = $2) AND ($3::text IS NULL OR g.event_type = $3)
-            AND ($4::text IS NULL OR g.error_class = $4) AND ($5::text IS NULL OR g.consumer = $5)
-            AND ($6 OR g.owner IS NOT DISTINCT FROM $7) AND (s.last_seen, g.uid) < ($8, $9)
-          ORDER BY s.last_seen DESC, g.uid DESC LIMIT $10"
-    );
-    let found = db
-        .query(
-            &sql,
-            &[
-                &filter.holding.map(|status| i16::from(status.number())),
-                &escape_option(&filter.source),
-                &escape_option(&filter.event_type),
-                &escape_option(&filter.error_class),
-                &escape_option(&filter.consumer),
-                &any_owner,
-                &owner,
-                &last_seen,
-                &uid,
-                &(page.limit as i64 + 1),
-            ],
-        )
-        .await
-        .map_err(read_error)?;
-    let more = found.len() > page.limit;
-    let groups = with_counts(db, &found[..found.len().min(page.limit)]).await?;
-    let next = groups
-        .last()
-        .filter(|_| more)
-        .map(|(_, last)| Cursor(format!("{}.{}", last.last_seen.as_micros(), last.id)));
-    Ok(GroupPage { groups: groups.into_iter().map(|(_, group)| group).collect(), next })
+    let mut listed: Vec<(Listed, Group)> = heads(db)
+        .await?
+        .into_values()
+        .filter(|group| holds(filter, group) && !young(group.id))
+        .filter_map(|group| {
+            let key = order_key(filter.order, &group, oldest.get(&group.id).copied())?;
+            Some(((key, group.id), group))
+        })
+        .filter(|(place, _)| before.is_none_or(|before| *place < before))
+        .collect();
+    listed.sort_unstable_by(|(one, _), (other, _)| other.cmp(one));
+    let more = listed.len() > page.limit;
+    listed.truncate(page.limit);
+    let next = listed.last().filter(|_| more).map(|(place, _)| cursor_of(filter.order, *place));
+    Ok(GroupPage { groups: listed.into_iter().map(|(_, group)| group).collect(), next })
 }
 
-fn from_cursor(cursor: &Cursor) -> Result<(i64, Uuid), StoreError> {
-    let (micros, id) = cursor.0.split_once('.').ok_or(StoreError::BadCursor)?;
-    let micros = micros.parse().map_err(|_| StoreError::BadCursor)?;
-    Ok((micros, Uuid::try_parse(id).map_err(|_| StoreError::BadCursor)?))
+/// Every head with the numbers of its members.
+pub(super) async fn heads(db: &Transaction<'_>) -> Result<HashMap<GroupId, Group>, StoreError> {
+    let (members, heads): (Vec<Group>, Vec<Group>) =
+        all(db).await?.into_values().partition(|group| group.merged_into.is_some());
+    let mut heads: HashMap<GroupId, Group> = heads.into_iter().map(|group| (group.id, group)).collect();
+    for member in members {
+        if let Some(head) = heads.get_mut(&member.head()) {
+            head.take_in(&member);
+        }
+    }
+    Ok(heads)
 }
 
+/// When the oldest open letter of each of these heads, or of all, failed.
+pub(super) async fn oldest_open(
+    db: &Transaction<'_>,
+    heads: Option<&[Uuid]>,
+) -> Result<HashMap<GroupId, Timestamp>, StoreError> {
+    let sql = "SELECT coalesce(g.merged_into, g.uid), min(l.place) FROM groups g
+                CROSS JOIN LATERAL (SELECT place FROM letters WHERE group_id = g.id AND status = $1
+                                     ORDER BY place LIMIT 1) l
+                WHERE $2::uuid[] IS NULL OR coalesce(g.merged_into, g.uid) = ANY($2) GROUP BY 1";
+    let found = db.query(sql, &[&i16::from(Status::Open.number()), &heads]).await.map_err(read_error)?;
+    Ok(found.iter().map(|row| (GroupId(row.get(0)), Place(row.get(1)).time())).collect())
+}
+
+/// A group, or the head that speaks for it, with the numbers of its members.
 pub(super) async fn one(db: &Transaction<'_>, id: GroupId) -> Result<Group, StoreError> {
+    let family = family(db, id).await?;
+    let mut family = family.into_iter().map(|(_, group)| group);
+    let mut head = family.next().ok_or(StoreError::NoGroup(id))?;
+    family.for_each(|member| head.take_in(&member));
+    Ok(head)
+}
+
+/// The head that speaks for a group and its members, each with its own numbers; the head comes first.
+pub(super) async fn family(db: &Transaction<'_>, id: GroupId) -> Result<Vec<(GroupRow, Group)>, StoreError> {
     let sql = format!(
-        "SELECT {GROUP}, (SELECT min(first_seen) FROM seen WHERE group_id = g.id),
-                (SELECT max(last_seen) FROM seen WHERE group_id = g.id) FROM groups g WHERE g.uid = $1"
+        "SELECT {GROUP}, coalesce((SELECT min(first_seen) FROM seen WHERE group_id = g.id), 0),
+                coalesce((SELECT max(last_seen) FROM seen WHERE group_id = g.id), 0)
+           FROM groups g, (SELECT coalesce(merged_into, uid) AS head FROM groups WHERE uid = $1) h
+          WHERE g.uid = h.head OR g.merged_into = h.head ORDER BY g.merged_into NULLS FIRST, g.id"
     );
     let found = db.query(&sql, &[&id.0]).await.map_err(read_error)?;
-    let group = with_counts(db, &found).await?.pop();
-    group.map(|(_, group)| group).ok_or(StoreError::NoGroup(id))
+    if found.is_empty() {
+        return Err(StoreError::NoGroup(id));
+    }
+    with_counts(db, &found).await
 }
 
 /// Every group, whole. Bounded by the cap of groups per source.
@@ -99,8 +116,8 @@ async fn with_counts(db: &Transaction<'_>, found: &[Row]) -> Result<Vec<(GroupRo
     let mut groups = Vec::with_capacity(found.len());
     for row in found {
         let (id, mut group) = rows::group(row)?;
-        group.first_seen = Timestamp::from_micros(row.get(12));
-        group.last_seen = Timestamp::from_micros(row.get(13));
+        group.first_seen = Timestamp::from_micros(row.get(GROUP_COLUMNS));
+        group.last_seen = Timestamp::from_micros(row.get(GROUP_COLUMNS + 1));
         group.counts = counts.remove(&id).unwrap_or_default();
         groups.push((id, group));
     }

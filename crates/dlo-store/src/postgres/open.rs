@@ -19,6 +19,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/postgres/0001_letters.sql"),
     include_str!("../../migrations/postgres/0002_marks.sql"),
     include_str!("../../migrations/postgres/0003_replays.sql"),
+    include_str!("../../migrations/postgres/0004_triage.sql"),
 ];
 
 /// Connections of one process; also the number of its transactions at the same time.

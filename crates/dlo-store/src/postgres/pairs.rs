@@ -37,7 +37,7 @@ impl<'q> Pairs<'q> {
         let mut pairs = Self { condition: String::new(), own: String::new(), values };
         for term in &query.terms {
             let (column, own, value): (_, _, Value<'q>) = match &term.matcher {
-                Matcher::Group(id) => ("g.uid", None, Box::new(id.0)),
+                Matcher::Group(id) => ("coalesce(g.merged_into, g.uid)", None, Box::new(id.0)),
                 Matcher::Source(name) => ("g.source", None, Box::new(escape(name))),
                 Matcher::Owner(owner) => ("g.owner", None, Box::new(escape_option(owner))),
                 Matcher::Queue(name) => {

@@ -1,6 +1,6 @@
 //! Rows to values. Column lists stand once; their order is the order of the reading.
 
-use dlo_core::group::{Group, GroupStatus, StatusCounts};
+use dlo_core::group::{Group, GroupStatus, Life, Snooze, StatusCounts};
 use dlo_core::id::{GroupId, LetterId};
 use dlo_core::letter::{Letter, Status};
 use dlo_core::origin::{BrokerKind, Origin};
@@ -19,14 +19,17 @@ pub(super) type GroupRow = i64;
 /// Of `groups g`. Times and counts are read beside it, where they are wanted.
 pub(super) const GROUP: &str =
     "g.id, g.uid, g.version, g.source, g.queue, g.consumer, g.event_type, g.error_class,
-    g.template, g.overflow, g.status, g.owner";
+    g.template, g.overflow, g.status, g.owner, g.since, g.resolved_in, g.regressed_at, g.snooze_until, g.snooze_letters,
+    g.snooze_from, g.owner_by_hand, g.assignee, g.merged_into";
+/// How many columns [`GROUP`] has: what is read beside it stands behind.
+pub(super) const GROUP_COLUMNS: usize = 21;
 
 /// Of `letters l JOIN groups g`. In an overflow group the letter's own words stand for the group's.
 pub(super) const LETTER: &str = "l.place, l.id, l.status, l.block, l.slot, l.captured_at, l.failed_at,
     l.first_failed_at, l.received_at, l.published_at, l.broker, l.incarnation, l.partition, l.log_offset, l.message_id,
     l.msg_key, l.content_type, l.event_version, l.correlation_id, l.trace_id, l.consumer_id, l.consumer_version,
     l.attempts, l.error_message, l.error_code, l.reason, l.verdict, l.rule, l.payload_size, l.replays, l.deaths,
-    l.replay_id, g.uid, g.owner, g.source, CASE WHEN g.overflow THEN coalesce(l.own_queue, '') ELSE g.queue END,
+    l.replay_id, coalesce(g.merged_into, g.uid), g.owner, g.source, CASE WHEN g.overflow THEN coalesce(l.own_queue, '') ELSE g.queue END,
     CASE WHEN g.overflow THEN l.own_consumer ELSE g.consumer END,
     CASE WHEN g.overflow THEN l.own_type ELSE g.event_type END,
     CASE WHEN g.overflow THEN l.own_class ELSE g.error_class END";
@@ -54,13 +57,33 @@ pub(super) fn group(row: &Row) -> Result<(GroupRow, Group), StoreError> {
         error_class: maybe_text(row, 7),
         template: text(row, 8),
         overflow: row.get(9),
-        status: code(row.get(10), GroupStatus::from_number, "groups.status")?,
+        life: life(row)?,
         owner: maybe_text(row, 11),
+        owner_by_hand: row.get(18),
+        assignee: maybe_text(row, 19),
+        merged_into: row.get::<_, Option<uuid::Uuid>>(20).map(GroupId),
+        members: 0,
         first_seen: Timestamp::EPOCH,
         last_seen: Timestamp::EPOCH,
         counts: StatusCounts::default(),
     };
     Ok((row.get(0), group))
+}
+
+fn life(row: &Row) -> Result<Life, StoreError> {
+    let status = |number: i16| code(number, GroupStatus::from_number, "groups.status");
+    let letters = row.get::<_, Option<i64>>(16).map(|left| u64::try_from(left).unwrap_or(0));
+    let snooze = match row.get::<_, Option<i16>>(17) {
+        Some(from) => Some(Snooze { until: time(row, 15), letters, from: status(from)? }),
+        None => None,
+    };
+    Ok(Life {
+        status: status(row.get(10))?,
+        since: time(row, 12),
+        resolved_in: maybe_text(row, 13),
+        regressed_at: time(row, 14),
+        snooze,
+    })
 }
 
 /// Reads the columns of [`LETTER`].

@@ -100,7 +100,7 @@ impl Tally {
         let groups: Vec<i64> = self.seen.keys().copied().collect();
         let first: Vec<i64> = self.seen.values().map(|(first, _)| first.as_micros()).collect();
         let last: Vec<i64> = self.seen.values().map(|(_, last)| last.as_micros()).collect();
-        let back = i16::from(GroupStatus::Resolved.after_arrival().number());
+        let back = i16::from(GroupStatus::Regressed.number());
         let resolved = i16::from(GroupStatus::Resolved.number());
         let statement = db.prepare_cached(COME_BACK).await.map_err(read_error)?;
         db.execute(&statement, &[&groups, &back, &resolved]).await.map_err(read_error)?;

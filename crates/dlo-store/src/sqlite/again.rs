@@ -64,7 +64,7 @@ pub(super) fn die_again(
     tools.unindexed += move_payload(db, former.block, former.place, place)?;
     staged.count(former.group, former.status, -1);
     staged.count(death.group.row, status, 1);
-    touch(staged, tools, death.group.row, death.letter.failed_at);
+    touch(staged, tools, death.group.row, death.letter, death.now);
     arrived(staged, &death.letter.source, death.now).deaths += 1;
     went_over(staged, tools, former.group, &death.letter.source, death.now);
     audit::append(db, &audit::Row::of_letter(death.now, Event::DiedAgain, former.id, death.letter))

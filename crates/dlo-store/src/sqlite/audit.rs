@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use dlo_core::group::StatusCounts;
-use dlo_core::id::LetterId;
+use dlo_core::id::{GroupId, LetterId};
 use dlo_core::letter::Status;
 use dlo_core::time::Timestamp;
 use rusqlite::{Connection, params};
 
 use super::catalog::{Catalog, GroupRow, uuid};
-use super::{read_error, replays, rows};
+use super::{read_error, replays, rows, triage};
 use crate::{
     AuditEntry, AuditPage, Cursor, Event, Page, SourceVerification, StoreError, TimelineEntry, Verification,
 };
@@ -18,8 +18,8 @@ pub(super) use crate::audit_row::{OFFICE, Row};
 
 pub(super) fn append(db: &Connection, row: &Row) -> Result<(), StoreError> {
     db.prepare_cached(
-        "INSERT INTO audit (at, event, author, reason, reference, source, letter, count)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+        "INSERT INTO audit (at, event, author, reason, reference, source, letter, count, group_uid)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
     )
     .map_err(read_error)?
     .execute(params![
@@ -31,6 +31,7 @@ pub(super) fn append(db: &Connection, row: &Row) -> Result<(), StoreError> {
         row.source,
         row.letter.map(|id| id.0.as_bytes().to_vec()),
         row.count as i64,
+        row.group.map(|id| id.0.as_bytes().to_vec()),
     ])
     .map_err(read_error)?;
     Ok(())
@@ -38,6 +39,7 @@ pub(super) fn append(db: &Connection, row: &Row) -> Result<(), StoreError> {
 
 fn entry(row: &rusqlite::Row<'_>) -> rusqlite::Result<AuditEntry> {
     let letter: Option<Vec<u8>> = row.get(7)?;
+    let group: Option<Vec<u8>> = row.get(9)?;
     Ok(AuditEntry {
         seq: row.get(0)?,
         at: Timestamp::from_micros(row.get(1)?),
@@ -47,11 +49,12 @@ fn entry(row: &rusqlite::Row<'_>) -> rusqlite::Result<AuditEntry> {
         reference: row.get(5)?,
         source: row.get(6)?,
         letter: letter.map(|bytes| uuid(&bytes)).transpose()?.map(LetterId),
+        group: group.map(|bytes| uuid(&bytes)).transpose()?.map(GroupId),
         count: row.get::<_, i64>(8)? as u64,
     })
 }
 
-const ENTRY: &str = "seq, at, event, author, reason, reference, source, letter, count";
+const ENTRY: &str = "seq, at, event, author, reason, reference, source, letter, count, group_uid";
 
 pub(super) fn page(db: &Connection, page: &Page) -> Result<AuditPage, StoreError> {
     let before = match &page.cursor {
@@ -90,6 +93,28 @@ pub(super) fn of_letter(db: &Connection, id: LetterId) -> Result<Vec<TimelineEnt
         reference: entry.reference,
     });
     Ok(timeline.collect())
+}
+
+/// What was done with these groups, newest first.
+pub(super) fn of_groups(
+    db: &Connection,
+    ids: &[GroupId],
+    most: usize,
+) -> Result<Vec<AuditEntry>, StoreError> {
+    let mut entries = Vec::new();
+    let mut statement = db
+        .prepare_cached(&format!("SELECT {ENTRY} FROM audit WHERE group_uid = ?1 ORDER BY seq DESC LIMIT ?2"))
+        .map_err(read_error)?;
+    for id in ids {
+        let found = statement
+            .query_map(params![id.0.as_bytes(), most as i64], entry)
+            .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+            .map_err(read_error)?;
+        entries.extend(found);
+    }
+    entries.sort_unstable_by_key(|entry| std::cmp::Reverse(entry.seq));
+    entries.truncate(most);
+    Ok(entries)
 }
 
 /// The first entry of every timeline.
@@ -155,6 +180,7 @@ pub(super) fn verify(db: &Connection) -> Result<Verification, StoreError> {
     }
     problems.extend(orphans(&snapshot)?);
     problems.extend(replays::problems(&snapshot)?);
+    problems.extend(triage::problems(&snapshot)?);
     let sources: Vec<SourceVerification> = sources.into_values().collect();
     let letters = found.values().map(StatusCounts::total).sum();
     Ok(Verification { letters, sources, problems })

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use dlo_core::group::{Group, GroupStatus, StatusCounts};
+use dlo_core::group::{Group, GroupDeed, Life, StatusCounts};
 use dlo_core::id::GroupId;
 use dlo_core::letter::Status;
 use dlo_core::time::Timestamp;
@@ -31,6 +31,8 @@ pub(super) struct Source {
 pub(super) struct Catalog {
     pub(super) groups: BTreeMap<GroupRow, Group>,
     rows: HashMap<GroupId, GroupRow>,
+    /// The members of each head.
+    families: HashMap<GroupId, Vec<GroupRow>>,
     pub(super) sources: BTreeMap<String, Source>,
 }
 
@@ -84,12 +86,46 @@ impl Catalog {
 
     fn add(&mut self, row: GroupRow, group: Group) {
         self.rows.insert(group.id, row);
+        if let Some(head) = group.merged_into {
+            self.families.entry(head).or_default().push(row);
+        }
         self.sources.entry(group.source.clone()).or_default().groups += 1;
         self.groups.insert(row, group);
     }
 
     pub(super) fn row(&self, id: GroupId) -> Option<GroupRow> {
         self.rows.get(&id).copied()
+    }
+
+    /// The row that speaks for a group: its own, or its head's.
+    pub(super) fn head_of(&self, row: GroupRow) -> GroupRow {
+        let head = self.groups.get(&row).and_then(|group| group.merged_into);
+        head.and_then(|head| self.row(head)).unwrap_or(row)
+    }
+
+    /// The head that speaks for a group, if it is here.
+    pub(super) fn head(&self, id: GroupId) -> Option<GroupRow> {
+        self.row(id).map(|row| self.head_of(row))
+    }
+
+    /// The rows that were merged into a head.
+    pub(super) fn members(&self, head: GroupRow) -> &[GroupRow] {
+        let family = self.groups.get(&head).and_then(|group| self.families.get(&group.id));
+        family.map_or(&[], Vec::as_slice)
+    }
+
+    /// A head and its members.
+    pub(super) fn family(&self, head: GroupRow) -> Vec<GroupRow> {
+        std::iter::once(head).chain(self.members(head).iter().copied()).collect()
+    }
+
+    /// A group as it is shown: with the numbers of its members.
+    pub(super) fn shown(&self, row: GroupRow) -> Option<Group> {
+        let mut group = self.groups.get(&row)?.clone();
+        for member in self.members(row).iter().filter_map(|row| self.groups.get(row)) {
+            group.take_in(member);
+        }
+        Some(group)
     }
 
     pub(super) fn last_row(&self) -> GroupRow {
@@ -135,8 +171,10 @@ impl Catalog {
             if let Some(group) = self.groups.get_mut(&row) {
                 group.first_seen = group.first_seen.min(touch.first);
                 group.last_seen = group.last_seen.max(touch.last);
-                group.status = touch.status;
             }
+        }
+        for (row, edit) in staged.edits {
+            self.edit(row, edit);
         }
         for ((row, status), delta) in staged.counts {
             if let Some(group) = self.groups.get_mut(&row) {
@@ -152,6 +190,25 @@ impl Catalog {
     }
 }
 
+impl Catalog {
+    /// Takes over what people said of a group.
+    pub(super) fn edit(&mut self, row: GroupRow, edit: Edit) {
+        let Some(group) = self.groups.get_mut(&row) else { return };
+        let before = std::mem::replace(&mut group.merged_into, edit.merged_into);
+        (group.life, group.owner, group.owner_by_hand) = (edit.life, edit.owner, edit.owner_by_hand);
+        group.assignee = edit.assignee;
+        if before == edit.merged_into {
+            return;
+        }
+        if let Some(family) = before.and_then(|head| self.families.get_mut(&head)) {
+            family.retain(|member| *member != row);
+        }
+        if let Some(head) = edit.merged_into {
+            self.families.entry(head).or_default().push(row);
+        }
+    }
+}
+
 /// What one transaction changes of the catalog.
 #[derive(Debug, Default)]
 pub(super) struct Staged {
@@ -160,13 +217,44 @@ pub(super) struct Staged {
     pub(super) touched: HashMap<GroupRow, Touch>,
     pub(super) counts: HashMap<(GroupRow, Status), i64>,
     pub(super) sources: BTreeMap<String, Arrived>,
+    /// What changes of groups beside their numbers.
+    pub(super) edits: HashMap<GroupRow, Edit>,
+    /// What the office did with groups because of their letters.
+    pub(super) deeds: Vec<(GroupId, GroupDeed, Timestamp)>,
+    /// Letters that arrived, by group and minute.
+    pub(super) minutes: HashMap<(GroupRow, i64), u64>,
+    /// When, by the office's clock.
+    pub(super) at: Option<Timestamp>,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Touch {
     pub(super) first: Timestamp,
     pub(super) last: Timestamp,
-    pub(super) status: GroupStatus,
+    /// The head, where it is resolved or snoozed: each letter is held against that.
+    pub(super) watched: Option<GroupRow>,
+}
+
+/// The part of a group that people change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Edit {
+    pub(super) life: Life,
+    pub(super) owner: Option<String>,
+    pub(super) owner_by_hand: bool,
+    pub(super) assignee: Option<String>,
+    pub(super) merged_into: Option<GroupId>,
+}
+
+impl Edit {
+    pub(super) fn of(group: &Group) -> Self {
+        Self {
+            life: group.life.clone(),
+            owner: group.owner.clone(),
+            owner_by_hand: group.owner_by_hand,
+            assignee: group.assignee.clone(),
+            merged_into: group.merged_into,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -204,8 +292,12 @@ mod tests {
             error_class: None,
             template: String::new(),
             overflow: false,
-            status: GroupStatus::New,
+            life: Life::default(),
             owner: None,
+            owner_by_hand: false,
+            assignee: None,
+            merged_into: None,
+            members: 0,
             first_seen: Timestamp::EPOCH,
             last_seen: Timestamp::EPOCH,
             counts: StatusCounts::default(),

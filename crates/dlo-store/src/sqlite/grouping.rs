@@ -3,12 +3,13 @@
 //! Everything here is staged: groups are made and touched in memory, and written once a transaction by `write::flush`.
 
 use dlo_core::fingerprint::Fingerprint;
-use dlo_core::group::{Group, GroupStatus, StatusCounts};
+use dlo_core::group::{Group, GroupStatus, Life, StatusCounts};
 use dlo_core::id::GroupId;
 use dlo_core::letter::NewLetter;
 use dlo_core::time::Timestamp;
+use dlo_core::trend::Resolution;
 
-use super::catalog::{Arrived, Catalog, GroupRow, Staged, Touch};
+use super::catalog::{Arrived, Catalog, Edit, GroupRow, Staged, Touch};
 use super::write::Tools;
 
 /// The group a letter belongs to; in an overflow group the letter keeps its own words.
@@ -66,8 +67,12 @@ fn new_group(
         error_class: own(&letter.error_class),
         template: fingerprint.template.clone(),
         overflow,
-        status: GroupStatus::New,
+        life: Life::default(),
         owner: own(&letter.owner),
+        owner_by_hand: false,
+        assignee: None,
+        merged_into: None,
+        members: 0,
         first_seen: letter.failed_at,
         last_seen: letter.failed_at,
         counts: StatusCounts::default(),
@@ -97,12 +102,43 @@ pub(super) fn went_over(staged: &mut Staged, tools: &Tools<'_>, from: GroupRow, 
     }
 }
 
-/// A letter arrived in the group: seen later, and back again if it was resolved.
-pub(super) fn touch(staged: &mut Staged, tools: &Tools<'_>, row: GroupRow, at: Timestamp) {
-    let touch = staged.touched.entry(row).or_insert_with(|| {
-        let status = tools.shared.catalog(|catalog| catalog.groups.get(&row).map(|group| group.status));
-        Touch { first: at, last: at, status: status.unwrap_or(GroupStatus::New).after_arrival() }
+/// A letter arrived in the group: seen later, counted in its minute, and back again if it was resolved.
+pub(super) fn touch(
+    staged: &mut Staged,
+    tools: &Tools<'_>,
+    row: GroupRow,
+    letter: &NewLetter,
+    now: Timestamp,
+) {
+    let at = letter.failed_at;
+    let touch = staged.touched.entry(row).or_insert_with(|| Touch {
+        first: at,
+        last: at,
+        watched: tools.shared.catalog(|catalog| watched(catalog, row)),
     });
     touch.first = touch.first.min(at);
     touch.last = touch.last.max(at);
+    let watched = touch.watched;
+    *staged.minutes.entry((row, Resolution::Minute.bucket(at))).or_default() += 1;
+    staged.at = Some(now);
+    if let Some(head) = watched {
+        arrive(staged, tools, head, letter.consumer_version.as_deref(), now);
+    }
+}
+
+/// The head of a group, if an arrival may change where it stands.
+fn watched(catalog: &Catalog, row: GroupRow) -> Option<GroupRow> {
+    let head = catalog.head_of(row);
+    let status = catalog.groups.get(&head)?.life.status;
+    matches!(status, GroupStatus::Resolved | GroupStatus::Snoozed).then_some(head)
+}
+
+fn arrive(staged: &mut Staged, tools: &Tools<'_>, head: GroupRow, version: Option<&str>, now: Timestamp) {
+    let known =
+        tools.shared.catalog(|catalog| catalog.groups.get(&head).map(|group| (group.id, Edit::of(group))));
+    let Some((id, edit)) = known else { return };
+    let edit = staged.edits.entry(head).or_insert(edit);
+    if let Some(deed) = edit.life.arrive(version, now) {
+        staged.deeds.push((id, deed, now));
+    }
 }

@@ -1,5 +1,6 @@
 //! Groups and numbers: answered from the catalog, which holds what is kept at write time.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use dlo_core::group::{Group, StatusCounts};
@@ -9,54 +10,83 @@ use dlo_core::query::Named;
 use dlo_core::query::complete::Known;
 use dlo_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
-use uuid::Uuid;
 
-use super::catalog::{Catalog, GroupRow};
+use super::catalog::{Catalog, Edit, GroupRow, Staged};
 use super::read_error;
-use super::writer::{Shared, Writer};
+use super::write::Tools;
+use super::writer::Shared;
 use crate::names::Names;
 use crate::place::Place;
-use crate::{CauseCount, Cursor, GroupFilter, GroupPage, Page, SourceStats, Stats, StoreError};
+use crate::triage::{GroupOrder, Listed, cursor_of, from_cursor, holds, order_key};
+use crate::{CauseCount, GroupFilter, GroupPage, Page, SourceStats, Stats, StoreError};
 
-pub(super) fn page(shared: &Shared, filter: &GroupFilter, page: &Page) -> Result<GroupPage, StoreError> {
-    let before = page.cursor.as_ref().map(from_cursor).transpose()?;
-    let mut groups: Vec<Group> = shared.catalog(|catalog| {
-        let wanted = |group: &&Group| {
-            holds(filter, group) && before.is_none_or(|before| (group.last_seen, group.id) < before)
-        };
-        catalog.groups.values().filter(wanted).cloned().collect()
+pub(super) fn page(
+    db: &Connection,
+    shared: &Shared,
+    filter: &GroupFilter,
+    page: &Page,
+) -> Result<GroupPage, StoreError> {
+    let before = page.cursor.as_ref().map(|cursor| from_cursor(filter.order, cursor)).transpose()?;
+    let aged = filter.order == GroupOrder::OldestOpen || filter.open_since.is_some();
+    let oldest = if aged { oldest_by_head(db, shared)? } else { BTreeMap::new() };
+    let young = |row: &GroupRow| {
+        filter.open_since.is_some_and(|before| oldest.get(row).is_none_or(|oldest| *oldest >= before))
+    };
+    Ok(shared.catalog(|catalog| {
+        let heads = catalog.groups.iter().filter(|(row, group)| group.merged_into.is_none() && !young(row));
+        let mut listed: Vec<(Listed, GroupRow)> = heads
+            .filter_map(|(row, group)| {
+                // Most groups have no members: they are looked at where they stand.
+                let whole = if catalog.members(*row).is_empty() {
+                    Cow::Borrowed(group)
+                } else {
+                    Cow::Owned(catalog.shown(*row)?)
+                };
+                let key = order_key(filter.order, &whole, oldest.get(row).copied())?;
+                let place = (key, group.id);
+                (holds(filter, &whole) && before.is_none_or(|before| place < before)).then_some((place, *row))
+            })
+            .collect();
+        listed.sort_unstable_by(|one, other| other.cmp(one));
+        let more = listed.len() > page.limit;
+        listed.truncate(page.limit);
+        let next = listed.last().filter(|_| more).map(|(place, _)| cursor_of(filter.order, *place));
+        GroupPage { groups: listed.iter().filter_map(|(_, row)| catalog.shown(*row)).collect(), next }
+    }))
+}
+
+/// When the oldest open letter of each head, or of its members, failed.
+fn oldest_by_head(db: &Connection, shared: &Shared) -> Result<BTreeMap<GroupRow, Timestamp>, StoreError> {
+    let open = shared.catalog(|catalog| {
+        let open = catalog.groups.iter().filter(|(_, group)| group.counts.get(Status::Open) > 0);
+        open.map(|(row, _)| (*row, catalog.head_of(*row))).collect::<Vec<_>>()
     });
-    groups.sort_unstable_by_key(|group| std::cmp::Reverse((group.last_seen, group.id)));
-    let more = groups.len() > page.limit;
-    groups.truncate(page.limit);
-    let next = groups
-        .last()
-        .filter(|_| more)
-        .map(|last| Cursor(format!("{}.{}", last.last_seen.as_micros(), last.id)));
-    Ok(GroupPage { groups, next })
+    let mut oldest = BTreeMap::new();
+    for (row, head) in open {
+        if let Some(time) = oldest_open(db, row)? {
+            let known = oldest.entry(head).or_insert(time);
+            *known = time.min(*known);
+        }
+    }
+    Ok(oldest)
 }
 
-fn from_cursor(cursor: &Cursor) -> Result<(Timestamp, GroupId), StoreError> {
-    let (micros, id) = cursor.0.split_once('.').ok_or(StoreError::BadCursor)?;
-    let micros = micros.parse().map_err(|_| StoreError::BadCursor)?;
-    let id = Uuid::try_parse(id).map_err(|_| StoreError::BadCursor)?;
-    Ok((Timestamp::from_micros(micros), GroupId(id)))
-}
-
-fn holds(filter: &GroupFilter, group: &Group) -> bool {
-    let is = |wanted: &Option<String>, found: Option<&String>| wanted.is_none() || wanted.as_ref() == found;
-    group.counts.total() > 0
-        && is(&filter.source, Some(&group.source))
-        && is(&filter.event_type, group.event_type.as_ref())
-        && is(&filter.error_class, group.error_class.as_ref())
-        && is(&filter.consumer, group.consumer.as_ref())
-        && filter.owner.as_ref().is_none_or(|wanted| *wanted == group.owner)
-        && filter.holding.is_none_or(|status| group.counts.get(status) > 0)
+/// When the oldest open letter of one group, without its members, failed: one look into an index.
+pub(super) fn oldest_open(db: &Connection, row: GroupRow) -> Result<Option<Timestamp>, StoreError> {
+    db.prepare_cached(
+        "SELECT place FROM letters INDEXED BY letters_by_group WHERE group_id = ?1 AND status = ?2
+          ORDER BY place LIMIT 1",
+    )
+    .and_then(|mut oldest| {
+        oldest.query_row(params![row, Status::Open.number()], |row| row.get(0).map(Place)).optional()
+    })
+    .map(|place| place.map(Place::time))
+    .map_err(read_error)
 }
 
 pub(super) fn one(shared: &Shared, id: GroupId) -> Result<Group, StoreError> {
     shared
-        .catalog(|catalog| catalog.row(id).and_then(|row| catalog.groups.get(&row)).cloned())
+        .catalog(|catalog| catalog.head(id).and_then(|row| catalog.shown(row)))
         .ok_or(StoreError::NoGroup(id))
 }
 
@@ -102,20 +132,10 @@ fn name_of(group: &Group, named: Named) -> Option<&str> {
 
 pub(super) fn stats(db: &Connection, shared: &Shared, unindexed: u64) -> Result<Stats, StoreError> {
     let (mut stats, open) = shared.catalog(|catalog| (numbers(catalog, unindexed), open_groups(catalog)));
-    let mut oldest = db
-        .prepare_cached(
-            "SELECT place FROM letters INDEXED BY letters_by_group WHERE group_id = ?1 AND status = ?2
-              ORDER BY place LIMIT 1",
-        )
-        .map_err(read_error)?;
     for (row, source) in open {
-        let place = oldest
-            .query_row(params![row, Status::Open.number()], |row| row.get(0).map(Place))
-            .optional()
-            .map_err(read_error)?;
+        let time = oldest_open(db, row)?;
         let entry = stats.sources.iter_mut().find(|entry| entry.source == source);
-        if let (Some(place), Some(entry)) = (place, entry) {
-            let time = place.time();
+        if let (Some(time), Some(entry)) = (time, entry) {
             entry.oldest_open = Some(entry.oldest_open.map_or(time, |known| known.min(time)));
         }
     }
@@ -152,39 +172,32 @@ fn numbers(catalog: &Catalog, unindexed: u64) -> Stats {
     }
     Stats {
         letters: catalog.totals(),
-        groups: catalog.groups.len() as u64,
+        groups: catalog.groups.values().filter(|group| group.merged_into.is_none()).count() as u64,
         unowned,
         unindexed,
         sources: sources.into_values().collect(),
     }
 }
 
-/// Writes owners that were decided outside; returns how many changed.
+/// Writes owners that rules decided; a head's members follow it. Returns how many groups changed.
 pub(super) fn set_owners(
-    writer: &mut Writer,
-    owners: Vec<(GroupId, Option<String>)>,
+    staged: &mut Staged,
+    tools: &Tools<'_>,
+    owners: Vec<(GroupRow, Option<String>)>,
 ) -> Result<u64, StoreError> {
-    let changed: Vec<(GroupRow, Option<String>)> = writer.shared.catalog(|catalog| {
-        let rows = owners.into_iter().filter_map(|(id, owner)| catalog.row(id).map(|row| (row, owner)));
-        rows.filter(|(row, owner)| catalog.groups.get(row).is_some_and(|group| group.owner != *owner))
-            .collect()
-    });
-    let transaction = writer.connection.transaction().map_err(read_error)?;
-    {
-        let mut update =
-            transaction.prepare("UPDATE groups SET owner = ?2 WHERE id = ?1").map_err(read_error)?;
-        for (row, owner) in &changed {
-            update.execute(params![row, owner]).map_err(read_error)?;
-        }
-    }
-    transaction.commit().map_err(read_error)?;
-    let count = changed.len() as u64;
-    writer.shared.change(|catalog| {
-        for (row, owner) in changed {
-            if let Some(group) = catalog.groups.get_mut(&row) {
-                group.owner = owner;
+    tools.shared.catalog(|catalog| {
+        for (head, owner) in owners {
+            // Somebody may have said whose it is since the rules were asked.
+            if catalog.groups.get(&head).is_none_or(|group| group.owner_by_hand) {
+                continue;
+            }
+            for row in catalog.family(head) {
+                let changed = catalog.groups.get(&row).filter(|group| group.owner != owner);
+                if let Some(group) = changed {
+                    staged.edits.insert(row, Edit { owner: owner.clone(), ..Edit::of(group) });
+                }
             }
         }
     });
-    Ok(count)
+    Ok(staged.edits.len() as u64)
 }

@@ -42,6 +42,7 @@ mod rows;
 mod search;
 mod steps;
 mod streams;
+mod triage;
 mod write;
 mod writer;
 
@@ -216,7 +217,8 @@ impl Store for SqliteStore {
     }
 
     async fn groups(&self, filter: &GroupFilter, page: &Page) -> Result<GroupPage, StoreError> {
-        groups::page(&self.shared, filter, page)
+        let (filter, page) = (filter.clone(), page.clone());
+        self.read(move |db, shared| groups::page(db, shared, &filter, &page)).await
     }
 
     async fn group(&self, id: GroupId) -> Result<Group, StoreError> {
@@ -241,9 +243,16 @@ impl Store for SqliteStore {
         owner_of: &(dyn for<'a> Fn(&'a Group) -> Option<String> + Send + Sync),
     ) -> Result<u64, StoreError> {
         let owners = self.shared.catalog(|catalog| {
-            catalog.groups.values().map(|group| (group.id, owner_of(group))).collect::<Vec<_>>()
+            let ruled = catalog
+                .groups
+                .iter()
+                .filter(|(_, group)| group.merged_into.is_none() && !group.owner_by_hand);
+            ruled.map(|(row, group)| (*row, owner_of(group))).collect::<Vec<_>>()
         });
-        self.write(move |writer| groups::set_owners(writer, owners)).await
+        self.write(move |writer| {
+            writer.transact(|_, staged, tools| groups::set_owners(staged, tools, owners))
+        })
+        .await
     }
 
     async fn note(&self, event: Event, count: u64, deed: &Deed, now: Timestamp) -> Result<(), StoreError> {

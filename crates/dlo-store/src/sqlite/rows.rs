@@ -1,6 +1,6 @@
 //! Rows to values and back. Column lists stand once; their order is the order of the reading.
 
-use dlo_core::group::{Group, GroupStatus, StatusCounts};
+use dlo_core::group::{Group, GroupStatus, Life, Snooze, StatusCounts};
 use dlo_core::id::{GroupId, LetterId};
 use dlo_core::letter::{Letter, Status};
 use dlo_core::origin::{BrokerKind, Origin};
@@ -14,7 +14,8 @@ use crate::place::Place;
 
 pub(super) const SELECT_GROUPS: &str =
     "SELECT id, uid, version, source, queue, consumer, event_type, error_class,
-    template, overflow, status, owner, first_seen, last_seen FROM groups";
+    template, overflow, status, owner, first_seen, last_seen, since, resolved_in, regressed_at, snooze_until,
+    snooze_letters, snooze_from, owner_by_hand, assignee, merged_into FROM groups";
 
 pub(super) const LETTER: &str = "place, id, group_id, status, block, slot, captured_at, failed_at, first_failed_at,
     received_at, published_at, broker, incarnation, partition, log_offset, message_id, msg_key, content_type,
@@ -42,13 +43,34 @@ pub(super) fn group(row: &Row<'_>) -> rusqlite::Result<(GroupRow, Group)> {
         error_class: row.get(7)?,
         template: row.get(8)?,
         overflow: row.get(9)?,
-        status: GroupStatus::from_number(row.get(10)?).ok_or_else(|| unreadable("groups.status"))?,
+        life: life(row)?,
         owner: row.get(11)?,
+        owner_by_hand: row.get(20)?,
+        assignee: row.get(21)?,
+        merged_into: row.get::<_, Option<Vec<u8>>>(22)?.map(|head| uuid(&head)).transpose()?.map(GroupId),
+        members: 0,
         first_seen: Timestamp::from_micros(row.get(12)?),
         last_seen: Timestamp::from_micros(row.get(13)?),
         counts: StatusCounts::default(),
     };
     Ok((row.get(0)?, group))
+}
+
+fn life(row: &Row<'_>) -> rusqlite::Result<Life> {
+    let time = |index: usize| row.get::<_, Option<i64>>(index).map(|at| at.map(Timestamp::from_micros));
+    let status = |number: u8| GroupStatus::from_number(number).ok_or_else(|| unreadable("groups.status"));
+    let letters = row.get::<_, Option<i64>>(18)?.map(|left| u64::try_from(left).unwrap_or(0));
+    let snooze = match row.get::<_, Option<u8>>(19)? {
+        Some(from) => Some(Snooze { until: time(17)?, letters, from: status(from)? }),
+        None => None,
+    };
+    Ok(Life {
+        status: status(row.get(10)?)?,
+        since: time(14)?,
+        resolved_in: row.get(15)?,
+        regressed_at: time(16)?,
+        snooze,
+    })
 }
 
 /// Reads the columns of [`LETTER`].
@@ -68,7 +90,7 @@ pub(super) fn letter(row: &Row<'_>, catalog: &Catalog) -> rusqlite::Result<Found
     let letter = Letter {
         id: LetterId(uuid(&id)?),
         status: Status::from_number(row.get(3)?).ok_or_else(|| unreadable("letters.status"))?,
-        group_id: group.id,
+        group_id: group.head(),
         owner: group.owner.clone(),
         source: group.source.clone(),
         origin: Origin {

@@ -4,6 +4,7 @@
 //! at most, and the choice is arithmetic: streams of single (group, status) pairs merged, a walk over everything, or the
 //! word indexes. Every stream is ordered by place, so a page ends as soon as it is full. Work per page is bounded.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use dlo_core::letter::Status;
@@ -16,7 +17,7 @@ use super::streams::{Merged, Stream};
 use super::writer::Shared;
 use super::{read, read_error};
 use crate::block::Block;
-use crate::filter::{Filter, unless_unreadable};
+use crate::filter::{Filter, unless_unreadable, with_heads};
 use crate::place::{Place, Range};
 use crate::{LetterPage, Page, StoreError};
 
@@ -34,6 +35,7 @@ pub(super) fn page(
     page: &Page,
 ) -> Result<LetterPage, StoreError> {
     let high = Place::from_cursor(page.cursor.as_ref())?;
+    let query = &*heads_named(shared, query);
     let mut search = Search::new(query, high);
     // One snapshot for all streams: a letter that changes its status meanwhile is seen once, where it was.
     let db = &db.unchecked_transaction().map_err(read_error)?;
@@ -58,6 +60,7 @@ pub(super) fn count(
     query: &Query,
     at_most: u64,
 ) -> Result<u64, StoreError> {
+    let query = &*heads_named(shared, query);
     let mut search = Search::new(query, Place::END);
     if let Some(kept) = shared.catalog(|catalog| search.kept_count(catalog)) {
         return Ok(kept.min(at_most));
@@ -79,6 +82,7 @@ pub(super) fn places(
     query: &Query,
     most: usize,
 ) -> Result<Vec<Place>, StoreError> {
+    let query = &*heads_named(shared, query);
     let mut search = Search::new(query, Place::END);
     let mut places = Vec::new();
     match search.exact_pairs(shared) {
@@ -98,6 +102,34 @@ pub(super) fn places(
     }
     places.sort_unstable();
     Ok(places)
+}
+
+/// The newest letters that match, with where their blocks are.
+pub(super) fn newest(
+    db: &Connection,
+    shared: &Shared,
+    query: &Query,
+    most: usize,
+) -> Result<Vec<Found>, StoreError> {
+    let query = &*heads_named(shared, query);
+    let db = &db.unchecked_transaction().map_err(read_error)?;
+    let mut newest = Vec::new();
+    if most > 0 {
+        Search::new(query, Place::END).run(db, shared, Some(WORK), &mut |found| {
+            newest.push(found.clone());
+            newest.len() < most
+        })?;
+    }
+    Ok(newest)
+}
+
+/// The query with heads in the place of groups that were merged into them.
+fn heads_named<'q>(shared: &Shared, query: &'q Query) -> Cow<'q, Query> {
+    with_heads(query, |id| {
+        shared.catalog(|catalog| {
+            catalog.head(id).and_then(|row| catalog.groups.get(&row)).map(|group| group.id)
+        })
+    })
 }
 
 /// How a search came to its end.

@@ -13,7 +13,7 @@ use rusqlite::{CachedStatement, Connection, params};
 use super::catalog::{Staged, uuid};
 use super::grouping::{Grouping, arrived, group_of, touch};
 use super::writer::Shared;
-use super::{again, audit, read_error};
+use super::{again, audit, read_error, triage};
 use crate::place::Place;
 use crate::prepare::Prepared;
 use crate::{Checkpoint, Event, Inserted, StoreError, StoreLimits};
@@ -138,7 +138,7 @@ fn insert_one(
     let place = insert_row(statements, tools, letter, group, stored, id, now)?;
     write_tokens(&mut statements.tokens, place, tokens)?;
     staged.count(group.row, letter.status, 1);
-    touch(staged, tools, group.row, letter.failed_at);
+    touch(staged, tools, group.row, letter, now);
     let arrived = arrived(staged, &letter.source, now);
     arrived.captured += 1;
     arrived.deaths += 1;
@@ -268,7 +268,9 @@ fn write_blocks(
 pub(super) fn flush(db: &Connection, staged: &Staged) -> Result<(), StoreError> {
     let mut group = db
         .prepare_cached(
-            "INSERT INTO groups VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
+            "INSERT INTO groups (id, uid, version, source, queue, consumer, event_type, error_class, template, overflow,
+                                 status, owner, first_seen, last_seen)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
         )
         .map_err(read_error)?;
     for (row, new) in &staged.new_groups {
@@ -284,7 +286,7 @@ pub(super) fn flush(db: &Connection, staged: &Staged) -> Result<(), StoreError> 
                 new.error_class,
                 new.template,
                 new.overflow,
-                new.status.number(),
+                new.life.status.number(),
                 new.owner,
                 new.first_seen.as_micros(),
                 new.last_seen.as_micros(),
@@ -293,14 +295,13 @@ pub(super) fn flush(db: &Connection, staged: &Staged) -> Result<(), StoreError> 
     }
     let mut seen = db
         .prepare_cached(
-            "UPDATE groups SET first_seen = min(first_seen, ?2), last_seen = max(last_seen, ?3), status = ?4
-             WHERE id = ?1",
+            "UPDATE groups SET first_seen = min(first_seen, ?2), last_seen = max(last_seen, ?3) WHERE id = ?1",
         )
         .map_err(read_error)?;
     for (row, touch) in &staged.touched {
-        seen.execute(params![row, touch.first.as_micros(), touch.last.as_micros(), touch.status.number()])
-            .map_err(read_error)?;
+        seen.execute(params![row, touch.first.as_micros(), touch.last.as_micros()]).map_err(read_error)?;
     }
+    triage::flush(db, staged)?;
     let mut count = db
         .prepare_cached("INSERT INTO counts VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET n = n + excluded.n")
         .map_err(read_error)?;

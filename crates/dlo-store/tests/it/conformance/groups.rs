@@ -30,7 +30,7 @@ pub(crate) async fn letters_with_one_cause_form_one_group(home: &dyn Home) {
         (&sent.consumer, &sent.event_type, &sent.error_class)
     );
     assert_eq!((&group.template, group.overflow), (&sent.fingerprint.template, false));
-    assert_eq!((group.status, group.owner.as_deref()), (GroupStatus::New, Some("tax-team")));
+    assert_eq!((group.life.status, group.owner.as_deref()), (GroupStatus::New, Some("tax-team")));
     assert_eq!((group.first_seen, group.last_seen), (at(10), at(30)));
     assert_eq!((group.counts.get(Status::Open), group.counts.total()), (3, 3));
     assert_eq!(store.group(group.id).await.unwrap(), *group);

@@ -3,12 +3,24 @@
 
 const WAIT = 120;
 
+/** The office counts bytes, a field counts UTF-16: how many bytes stand before a place, and which place a byte is. */
+const bytesBefore = (text, place) => new TextEncoder().encode(text.slice(0, place)).length;
+const placeOf = (text, byte) => new TextDecoder().decode(new TextEncoder().encode(text).slice(0, byte)).length;
+
+/** What can be taken, with what it stands for. */
+function offered(answer) {
+  const fields = answer.fields.map((field) => ({ text: field.insert, help: `${field.help}, such as ${field.example}` }));
+  const values = answer.values.map((value) => ({ text: value.insert, help: value.open === null ? "" : `${value.open} open` }));
+  return [...values, ...fields];
+}
+
 export function completion(input, list) {
   if (!input || !list) return;
   let timer;
   let asked = 0;
   let chosen = -1;
   let offers = [];
+  let span = { from: 0, to: 0 };
 
   const leave = () => {
     list.hidden = true;
@@ -27,15 +39,19 @@ export function completion(input, list) {
   };
 
   const take = (at) => {
-    const { text, start, end } = offers[at];
-    input.setRangeText(text, start, end, "end");
+    const { text } = offers[at];
+    input.setRangeText(text, placeOf(input.value, span.from), placeOf(input.value, span.to), "end");
     leave();
     input.focus();
     if (text.endsWith(":")) look();
   };
 
   const show = (answer) => {
-    offers = answer.offers ?? [];
+    offers = offered(answer);
+    span = answer.replace;
+    const wrong = answer.error && !answer.error.unfinished;
+    input.setAttribute("aria-invalid", String(Boolean(wrong)));
+    input.title = wrong ? answer.error.detail : "";
     list.replaceChildren(...offers.map((offer, at) => {
       const item = document.createElement("li");
       item.id = `q-${at}`;
@@ -55,7 +71,7 @@ export function completion(input, list) {
 
   const look = async () => {
     const turn = ++asked;
-    const query = new URLSearchParams({ q: input.value, at: String(input.selectionStart ?? input.value.length) });
+    const query = new URLSearchParams({ q: input.value, at: String(bytesBefore(input.value, input.selectionStart ?? input.value.length)) });
     try {
       const answer = await fetch(`/api/v1/complete?${query}`);
       if (turn === asked && answer.ok) show(await answer.json());

@@ -1,6 +1,6 @@
 // Forms that speak to the API: `data-api="POST /api/v1/…"` sends the named fields as JSON, `data-then` says where to go.
 // What the office refuses is shown in the form, in the office's own words.
-import { confirmCount } from "./dialog.js";
+import { confirmCount, say } from "./dialog.js";
 import { author } from "./reader.js";
 
 function put(into, path, value) {
@@ -65,6 +65,7 @@ function problem(form, text) {
 
 function follow(form, answer) {
   const then = form.dataset.then ?? "reload";
+  if (form.dataset.done) say(form.dataset.done);
   if (then === "reload") location.reload();
   else if (then.startsWith("/")) location.assign(then.replaceAll(/\{(\w+)\}/g, (_, name) => encodeURIComponent(answer[name] ?? "")));
   form.dispatchEvent(new CustomEvent("answered", { detail: answer, bubbles: true }));

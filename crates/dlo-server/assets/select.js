@@ -28,6 +28,10 @@ function update(bar) {
     field.value = all ? bar.dataset.query : "";
     field.disabled = !all;
   }
+  for (const field of bar.querySelectorAll("[data-expect]")) {
+    field.value = all ? bar.dataset.count : "";
+    field.disabled = !all;
+  }
   for (const button of bar.querySelectorAll("[data-counted]")) button.dataset.confirm = all ? bar.dataset.count : ids.length;
   for (const link of bar.querySelectorAll("[data-plan]")) {
     const query = all ? bar.dataset.query : ids.length === 1 ? `id:${ids[0]}` : "";

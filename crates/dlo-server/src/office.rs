@@ -18,6 +18,7 @@ use crate::memory::BodyMemory;
 use crate::metrics::Metrics;
 use crate::repair::RepairDesk;
 use crate::replay::ReplayDesk;
+use crate::server::Hooks;
 
 /// Long readings at once: exports, backups, verifications, rule trials, decisions by query.
 const LONG_READINGS: usize = 2;
@@ -36,6 +37,8 @@ pub(crate) struct Office {
     pub(crate) replays: Arc<ReplayDesk>,
     pub(crate) automation: AutomationBoard,
     pub(crate) repairs: Arc<RepairDesk>,
+    /// What can be done beside the office.
+    pub(crate) hooks: Hooks,
     /// This process, among those that share a database; another one at every start.
     pub(crate) holder: String,
     /// One permit for each request that is being served.
@@ -63,6 +66,7 @@ impl Office {
             captures: CaptureBoard::default(),
             replays: Arc::default(),
             automation: AutomationBoard::default(),
+            hooks: Hooks::default(),
             repairs: Arc::new(RepairDesk::new(config.repair.clone())),
             holder: format!("{}-{:016x}", std::process::id(), rand::random::<u64>()),
             config,

@@ -46,14 +46,22 @@ pub struct Rules {
 
 /// What can be done beside the office, by path.
 #[derive(Clone, Default)]
-pub(crate) struct Hooks(pub(crate) Vec<(&'static str, Hook)>);
+pub(crate) struct Hooks(pub(crate) Vec<Press>);
+
+/// One of them: where it is asked for, and what the page writes on its button.
+#[derive(Clone)]
+pub(crate) struct Press {
+    pub(crate) path: &'static str,
+    pub(crate) label: &'static str,
+    pub(crate) does: Hook,
+}
 
 /// Does something, and says what.
-type Hook = Arc<dyn Fn() -> String + Send + Sync>;
+pub(crate) type Hook = Arc<dyn Fn() -> String + Send + Sync>;
 
 impl std::fmt::Debug for Hooks {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_list().entries(self.0.iter().map(|(path, _)| path)).finish()
+        f.debug_list().entries(self.0.iter().map(|press| press.path)).finish()
     }
 }
 
@@ -86,11 +94,16 @@ impl Server {
         }
     }
 
-    /// Answers `POST path` by what `press` says, behind the same guards as everything else. For whoever embeds the office
-    /// beside something that it can do, such as the demo.
+    /// Answers `POST path` by what `press` says, behind the same guards as everything else, and puts a button with this
+    /// label on the overview. For whoever embeds the office beside something that it can do, such as the demo.
     #[must_use]
-    pub fn hook(mut self, path: &'static str, press: impl Fn() -> String + Send + Sync + 'static) -> Self {
-        self.hooks.0.push((path, Arc::new(press)));
+    pub fn hook(
+        mut self,
+        path: &'static str,
+        label: &'static str,
+        press: impl Fn() -> String + Send + Sync + 'static,
+    ) -> Self {
+        self.hooks.0.push(Press { path, label, does: Arc::new(press) });
         self
     }
 
@@ -144,7 +157,8 @@ impl Server {
             return Err(ServeError::TokenNeeded(address));
         }
         scratch::sweep(&self.config);
-        let office = Arc::new(Office::new(self.config, self.store, self.clock, self.log, self.mask));
+        let office = Office::new(self.config, self.store, self.clock, self.log, self.mask);
+        let office = Arc::new(Office { hooks: self.hooks, ..office });
         office.assign_owners().await?;
         let stop = CancellationToken::new();
         let captures = TaskTracker::new();
@@ -160,12 +174,8 @@ impl Server {
         }
         captures.spawn(automation::run(office.clone(), stop.clone()));
         captures.close();
-        let serving = listen::serve(
-            listener,
-            api::router(office.clone(), &self.hooks),
-            &office.config.limits,
-            stop.clone(),
-        );
+        let serving =
+            listen::serve(listener, api::router(office.clone()), &office.config.limits, stop.clone());
         tracing::info!(%address, "the office is open");
         tokio::join!(serving, async {
             shutdown.await;

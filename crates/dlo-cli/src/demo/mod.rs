@@ -53,7 +53,7 @@ async fn tour(options: DemoOptions) -> Outcome {
     let office = Server::new(config(&home)?, store.clone(), Arc::clone(&clock))
         .capture(story::dead_letters(&broker))
         .target(story::target(&broker))
-        .hook("/demo/fix", move || {
+        .hook("/demo/fix", "Fix the tax table", move || {
             pricing.fix();
             "the tax table knows the new districts now; what failed because of them can be sent on\n"
                 .to_owned()

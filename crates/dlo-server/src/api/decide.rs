@@ -34,6 +34,8 @@ struct Decision {
     query: Option<String>,
     reason: Option<String>,
     reference: Option<String>,
+    /// How many letters the person saw and confirmed; another number of open ones refuses the whole.
+    expect: Option<u64>,
     #[serde(default = "yes")]
     dry_run: bool,
 }
@@ -88,7 +90,11 @@ async fn decide(office: Arc<Office>, author: Author, request: Request<Body>, ste
             (Chosen::Ids(ids), true) => try_ids(&office, &ids, step).await,
             (Chosen::Ids(ids), false) => move_ids(&office, &ids, step, &deed).await,
             (Chosen::Query(query), true) => try_query(&office, query).await,
-            (Chosen::Query(query), false) => move_query(&office, query, step, &deed, now).await,
+            (Chosen::Query(query), false) => {
+                let query = frozen(query, now);
+                as_expected(&office, &query, decision.expect).await?;
+                move_query(&office, query, step, &deed).await
+            }
         }
     });
     let failed = |_| {
@@ -173,16 +179,26 @@ async fn try_query(office: &Office, query: Query) -> Answer<Decided> {
     Ok(Decided { dry_run: true, matched, moved, skipped: matched.saturating_sub(moved), missing: 0 })
 }
 
-/// Both decisions are legal from `open` only, so only open letters are asked for.
-async fn move_query(
-    office: &Office,
-    query: Query,
-    step: Step,
-    deed: &Deed,
-    now: Timestamp,
-) -> Answer<Decided> {
+/// Both decisions are legal from `open` only, so only open letters are asked for, and of these what was here at `now`.
+fn frozen(query: Query, now: Timestamp) -> Query {
     let before = Matcher::Captured(Compare { op: Op::Le, value: now });
-    let query = with(with(query, Matcher::Status(Status::Open)), before);
+    with(with(query, Matcher::Status(Status::Open)), before)
+}
+
+/// Whether it is still the number that somebody confirmed.
+async fn as_expected(office: &Office, query: &Query, expect: Option<u64>) -> Answer<()> {
+    let Some(expect) = expect else { return Ok(()) };
+    let found = office.store.count(query, COUNTED.max(expect) + 1).await?;
+    if found == expect {
+        return Ok(());
+    }
+    let detail = format!(
+        "{expect} letters were confirmed, and {found} are meant now; nothing was done. Look again and confirm the new number"
+    );
+    Err(Problem::new(axum::http::StatusCode::CONFLICT, "count_changed", detail).field("expect"))
+}
+
+async fn move_query(office: &Office, query: Query, step: Step, deed: &Deed) -> Answer<Decided> {
     let mut total = Decided::default();
     let mut page = Page::first(Page::MOST);
     loop {

@@ -32,7 +32,6 @@ use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{MethodRouter, get, post as posted};
 
 use crate::office::Office;
-use crate::server::Hooks;
 use crate::{guard, ui};
 
 /// One line of the table.
@@ -93,7 +92,8 @@ fn table() -> Vec<Route> {
         reads("/readyz", health::ready),
         reads("/metrics", stats::metrics),
         // The page.
-        reads("/", ui::inbox::page),
+        reads("/", ui::overview::page),
+        reads("/groups", ui::groups::page),
         reads("/letters", ui::letters::list),
         reads("/letters/{id}", ui::letter::page),
         reads("/groups/{id}", ui::group::page),
@@ -122,12 +122,12 @@ where
     Route { method: "POST", path, handler: posted(handler) }
 }
 
-pub(crate) fn router(office: Arc<Office>, hooks: &Hooks) -> Router {
+pub(crate) fn router(office: Arc<Office>) -> Router {
     let mut routes =
         table().into_iter().fold(Router::new(), |router, route| router.route(route.path, route.handler));
-    for (path, press) in &hooks.0 {
-        let press = Arc::clone(press);
-        routes = routes.route(path, posted(move || std::future::ready(press())));
+    for press in &office.hooks.0 {
+        let does = Arc::clone(&press.does);
+        routes = routes.route(press.path, posted(move || std::future::ready(does())));
     }
     routes
         .fallback(layers::no_such_path)

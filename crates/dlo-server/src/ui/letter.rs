@@ -14,8 +14,7 @@ use dlo_core::time::Timestamp;
 use dlo_store::TimelineEntry;
 use serde::Deserialize;
 
-use super::inbox::When;
-use super::show::{Shown, size};
+use super::show::{Shown, When, size};
 use super::{Failed, SHOWN, Shell, render};
 use crate::office::Office;
 use crate::query_text::{Author, Id, Params};

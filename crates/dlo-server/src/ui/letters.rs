@@ -7,10 +7,10 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use dlo_core::letter::Letter;
-use dlo_core::query::Query;
+use dlo_core::query::{Matcher, Query};
 use dlo_core::time::Timestamp;
 
-use super::inbox::When;
+use super::show::When;
 use super::{Failed, Shell, render};
 use crate::api::letters::ListParams;
 use crate::office::Office;
@@ -21,6 +21,7 @@ use crate::query_text::{Params, page};
 pub(crate) struct LetterLine {
     pub(crate) id: String,
     pub(crate) status: String,
+    pub(crate) status_word: String,
     pub(crate) source: String,
     pub(crate) event_type: String,
     pub(crate) class: String,
@@ -41,6 +42,7 @@ impl LetterLine {
         Self {
             id: letter.id.to_string(),
             status: letter.status.to_string(),
+            status_word: letter.status.to_string().replace('_', " "),
             source: letter.source.clone(),
             event_type: text(&letter.event_type),
             class: text(&letter.error_class),
@@ -62,7 +64,38 @@ struct Letters {
     mistake: Option<(String, String)>,
     letters: Vec<LetterLine>,
     next: Option<String>,
+    /// How many match, counted up to [`COUNTED`].
+    count: u64,
+    /// What a decision about "all that match" is about: open letters only.
+    meant: String,
+    views: Vec<View>,
+    /// The same list without the page.
+    cli: String,
 }
+
+/// A question that is asked often, one click away.
+struct View {
+    name: &'static str,
+    q: &'static str,
+    current: bool,
+}
+
+const VIEWS: [(&str, &str); 7] = [
+    ("Open", "status:open"),
+    ("Without an owner", "status:open owner:none"),
+    ("Older than a day", "status:open age:>1d"),
+    ("Came back", "status:open replays:>0"),
+    ("In doubt", "status:in_doubt"),
+    ("Recovered", "status:recovered"),
+    ("All", ""),
+];
+
+fn views(q: &str) -> Vec<View> {
+    VIEWS.iter().map(|(name, view)| View { name, q: view, current: q.trim() == *view }).collect()
+}
+
+/// The list says how many there are up to here; the exact number is counted when somebody asks for all.
+const COUNTED: u64 = 1_000;
 
 pub(crate) async fn list(
     State(office): State<Arc<Office>>,
@@ -74,14 +107,30 @@ pub(crate) async fn list(
         Ok(query) => query,
         Err(error) => {
             let mistake = Some((error.pointing(&params.q), error.problem.to_string()));
-            let shown = render(&Letters { shell, q: params.q, mistake, letters: Vec::new(), next: None });
+            let shown = render(&Letters {
+                shell,
+                views: views(&params.q),
+                q: params.q,
+                mistake,
+                letters: Vec::new(),
+                next: None,
+                count: 0,
+                meant: String::new(),
+                cli: String::new(),
+            });
             return Ok((StatusCode::BAD_REQUEST, shown).into_response());
         }
     };
+    let count = office.store.count(&query, COUNTED + 1).await?;
     let mut found = office.store.letters(&query, &page(params.limit, params.cursor)?).await?;
     office.mask.letters(&mut found.letters);
+    let open = query.terms.iter().any(|term| matches!(term.matcher, Matcher::Status(_)));
     Ok(render(&Letters {
         shell,
+        views: views(&params.q),
+        meant: if open { params.q.clone() } else { format!("{} status:open", params.q).trim().to_string() },
+        cli: format!("dlo letters list '{}'", params.q.replace('\'', "'\\''")),
+        count,
         q: params.q,
         mistake: None,
         letters: found.letters.iter().map(|letter| LetterLine::new(letter, now)).collect(),

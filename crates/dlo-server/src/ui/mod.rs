@@ -5,11 +5,14 @@
 //! is still not run.
 
 pub(crate) mod assets;
+pub(crate) mod draw;
 pub(crate) mod group;
-pub(crate) mod inbox;
+pub(crate) mod groups;
 mod indent;
 pub(crate) mod letter;
 pub(crate) mod letters;
+mod markdown;
+pub(crate) mod overview;
 mod shell;
 mod show;
 
@@ -49,6 +52,11 @@ impl IntoResponse for Failed {
         *response.status_mut() = status;
         response
     }
+}
+
+/// Text as a part of an address.
+fn encoded(text: &str) -> String {
+    percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string()
 }
 
 /// A template as an answer. Rendering to memory fails only by a defect of ours.

@@ -18,6 +18,40 @@ pub(crate) fn ago(time: Timestamp, now: Timestamp) -> String {
     }
 }
 
+/// `4 min`, `3 h`, `12 d`: how old something is.
+pub(crate) fn age(time: Timestamp, now: Timestamp) -> String {
+    let told = ago(time, now);
+    told.strip_suffix(" ago").map_or_else(|| "moments".to_string(), str::to_string)
+}
+
+/// `16 Nov 10:00`, for an axis.
+pub(crate) fn clock(time: Timestamp) -> String {
+    const MONTHS: [&str; 12] =
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let text = time.to_string();
+    // `2026-11-16T10:00:00Z`
+    let (month, day, hour) = (text.get(5..7), text.get(8..10), text.get(11..16));
+    let month =
+        month.and_then(|month| month.parse::<usize>().ok()).and_then(|at| MONTHS.get(at.wrapping_sub(1)));
+    match (month, day, hour) {
+        (Some(month), Some(day), Some(hour)) => format!("{day} {month} {hour}"),
+        _ => text,
+    }
+}
+
+/// A time, relative for reading and exact for pointing at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct When {
+    pub(crate) exact: String,
+    pub(crate) ago: String,
+}
+
+impl When {
+    pub(crate) fn new(time: Timestamp, now: Timestamp) -> Self {
+        Self { exact: time.to_string(), ago: ago(time, now) }
+    }
+}
+
 /// `12 kB`.
 pub(crate) fn size(bytes: u64) -> String {
     match bytes {

@@ -47,6 +47,21 @@ async fn letters_are_discarded_by_query_with_author_and_reason() {
 }
 
 #[tokio::test]
+async fn a_number_that_changed_since_it_was_confirmed_refuses_the_whole() {
+    let office = Office::open().await;
+    three(&office).await;
+    assert_eq!(office.get("/api/v1/letters/count?q=source:orders").await.json()["count"], 3);
+    let discard = |expect: u64| {
+        format!(r#"{{"query":"source:orders","reason":"test data","dry_run":false,"expect":{expect}}}"#)
+    };
+    let refused = office.post_json("/api/v1/letters/discard", &discard(2)).await;
+    assert_eq!((refused.status, refused.json()["code"].as_str()), (409, Some("count_changed")));
+    assert_eq!(office.get("/api/v1/stats").await.json()["letters"]["open"], 3);
+    let done = office.post_json("/api/v1/letters/discard", &discard(3)).await;
+    assert_eq!(done.json()["moved"], 3);
+}
+
+#[tokio::test]
 async fn letters_are_compensated_by_id_with_a_reference() {
     let office = Office::open().await;
     let ids = three(&office).await;

@@ -35,6 +35,7 @@ async fn real_answers_fit_their_description() {
     let gets = [
         ("Letters", "/api/v1/letters".to_string()),
         ("Letters", "/api/v1/letters?limit=1".to_string()),
+        ("Count", "/api/v1/letters/count?q=source:a".to_string()),
         ("LetterDetail", format!("/api/v1/letters/{id}")),
         ("Timeline", format!("/api/v1/letters/{id}/timeline")),
         ("Groups", "/api/v1/groups".to_string()),

@@ -18,12 +18,14 @@ async fn every_page_shows_what_is_there_and_escapes_it() {
         office.get(&format!("/api/v1/letters/{id}")).await.json()["group_id"].as_str().unwrap().to_string();
     let pages = [
         "/".to_string(),
-        "/?show=all".to_string(),
+        "/groups".to_string(),
+        "/groups?view=all&text=error&order=most_open".to_string(),
         "/letters".to_string(),
         "/letters?q=status:open".to_string(),
         format!("/letters/{id}"),
         format!("/letters/{id}?payload=show"),
         format!("/groups/{group}"),
+        format!("/groups/{group}?span=hours2"),
     ];
     for path in &pages {
         let page = office.get(path).await;
@@ -85,7 +87,7 @@ async fn what_is_not_there_is_said_on_a_page() {
     let page = office.get("/letters/01890a5d-ac96-774b-bcce-b302099a8057").await;
     assert_eq!((page.status, page.headers["content-type"].as_str()), (404, "text/html; charset=utf-8"));
     assert!(page.text().contains("there is no letter 01890a5d"));
-    assert!(office.get("/").await.text().contains("Nothing is open"));
+    assert!(office.get("/").await.text().contains("No letters yet"));
     assert_eq!(office.get("/assets/office.css").await.headers["content-type"], "text/css; charset=utf-8");
 }
 

@@ -1,0 +1,117 @@
+// What every test of the page needs: an office that runs, a browser that looks at it, pictures of what it saw.
+//
+// DLO_BIN is the binary, DLO_PAGE_MODULES where playwright-core and axe-core are installed, DLO_PAGE_SHOTS where pictures
+// go. `./test page` sets them.
+import { spawn } from "node:child_process";
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import assert from "node:assert/strict";
+
+const modules = createRequire(join(process.env.DLO_PAGE_MODULES, "node_modules", "x.js"));
+const { chromium } = modules("playwright-core");
+const axe = modules.resolve("axe-core/axe.min.js");
+
+export const SHOTS = process.env.DLO_PAGE_SHOTS ?? join(tmpdir(), "dlo-page");
+mkdirSync(SHOTS, { recursive: true });
+
+const FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+  "--disable-component-update", "--disable-sync"];
+
+/** The demo, started and told to its end. */
+export async function demo(orders = 20000) {
+  const data = mkdtempSync(join(tmpdir(), "dlo-page-"));
+  const child = spawn(process.env.DLO_BIN, ["demo", "--listen", "127.0.0.1:0", "--data", join(data, "office"), "--orders", String(orders)],
+    { stdio: ["ignore", "pipe", "pipe"] });
+  const url = await said(child, /(http:\/\/127\.0\.0\.1:\d+)/);
+  return {
+    url,
+    async stop() {
+      child.kill("SIGTERM");
+      await new Promise((resolve) => child.once("exit", resolve));
+      rmSync(data, { recursive: true, force: true });
+    },
+  };
+}
+
+/** An office on a data directory that is there already. */
+export async function serve(data) {
+  const child = spawn(process.env.DLO_BIN, ["serve", "--listen", "127.0.0.1:0", "--data", data], { stdio: ["ignore", "pipe", "pipe"] });
+  const url = await said(child, /(http:\/\/127\.0\.0\.1:\d+)/);
+  return { url, stop: () => new Promise((resolve) => { child.once("exit", resolve); child.kill("SIGTERM"); }) };
+}
+
+/** Waits until the program says what is looked for. */
+function said(child, wanted) {
+  return new Promise((resolve, reject) => {
+    let all = "";
+    const take = (bytes) => {
+      all += bytes;
+      const found = wanted.exec(all);
+      if (found) resolve(found[1]);
+    };
+    child.stdout.on("data", take);
+    child.stderr.on("data", take);
+    child.once("exit", (code) => reject(new Error(`dlo ended with ${code} and said:\n${all}`)));
+    setTimeout(() => reject(new Error(`dlo did not say ${wanted}; it said:\n${all}`)), 120000).unref();
+  });
+}
+
+/** A browser. A page that logs an error or breaks the policy fails the test that looks at it. */
+export async function browser() {
+  const running = await chromium.launch({ executablePath: process.env.DLO_CHROMIUM ?? "/usr/bin/chromium", args: FLAGS });
+  return {
+    async page(options = {}) {
+      const context = await running.newContext({ viewport: { width: 1280, height: 900 }, ...options });
+      const page = await context.newPage();
+      page.errors = [];
+      page.on("pageerror", (error) => page.errors.push(String(error)));
+      page.on("console", (message) => { if (message.type() === "error") page.errors.push(message.text()); });
+      return page;
+    },
+    close: () => running.close(),
+  };
+}
+
+/** The name in the audit log, so that no deed asks for it. */
+export async function introduce(page, url, name = "ada") {
+  await page.context().addCookies([{ name: "dlo-author", value: name, url }]);
+}
+
+/** Pictures of a page in both themes and both widths. */
+export async function shots(page, name) {
+  for (const [width, height] of [[1280, 900], [390, 844]]) {
+    for (const colorScheme of ["light", "dark"]) {
+      await page.setViewportSize({ width, height });
+      await page.emulateMedia({ colorScheme });
+      await page.screenshot({ path: join(SHOTS, `${name}-${width}-${colorScheme}.png`), fullPage: true });
+    }
+  }
+  await page.setViewportSize({ width: 1280, height: 900 });
+  await page.emulateMedia({ colorScheme: "light" });
+}
+
+/** No barrier that axe calls serious or critical, in either theme; nothing wider than the page; nothing in the console. */
+export async function sound(page, name) {
+  for (const colorScheme of ["light", "dark"]) {
+    await page.emulateMedia({ colorScheme });
+    await page.addScriptTag({ path: axe }).catch(() => page.evaluate(read(axe)));
+    const found = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }));
+    const grave = found.violations.filter((one) => ["serious", "critical"].includes(one.impact));
+    const told = grave.map((one) => `${one.id}: ${one.help}\n  ${one.nodes.slice(0, 3).map((node) => node.html).join("\n  ")}`);
+    assert.equal(grave.length, 0, `${name}, ${colorScheme}:\n${told.join("\n")}`);
+  }
+  await page.emulateMedia({ colorScheme: "light" });
+  for (const width of [1280, 390]) {
+    await page.setViewportSize({ width, height: 844 });
+    const wide = await page.evaluate(() => document.documentElement.scrollWidth);
+    assert.ok(wide <= width, `${name} is ${wide} wide at ${width}`);
+  }
+  await page.setViewportSize({ width: 1280, height: 900 });
+  assert.deepEqual(page.errors, [], `${name} logged errors`);
+}
+
+function read(path) {
+  return modules("node:fs").readFileSync(path, "utf8");
+}

@@ -1,0 +1,73 @@
+// The five-minute tour as a person takes it who has never seen the office: find why orders fail, who owns it, repair one,
+// replay the group, see that it worked.
+import { after, before, test } from "node:test";
+import assert from "node:assert/strict";
+import { browser, demo, introduce, shots, sound } from "./office.mjs";
+
+let office;
+let chrome;
+let page;
+
+before(async () => {
+  [office, chrome] = await Promise.all([demo(), browser()]);
+  page = await chrome.page();
+  await introduce(page, office.url);
+});
+after(async () => {
+  await chrome?.close();
+  await office?.stop();
+});
+
+test("the overview says what is new and leads to it", async () => {
+  await page.goto(office.url);
+  await page.getByRole("heading", { name: "What is new" }).waitFor();
+  const link = page.getByRole("link", { name: /KeyError/ }).first();
+  await link.waitFor();
+  await shots(page, "overview");
+  await sound(page, "overview");
+  await link.click();
+  await page.getByRole("heading", { name: "Who owns the fix" }).waitFor();
+});
+
+test("a group answers three questions, and remembers what people write beside it", async () => {
+  const answers = page.locator("#answers");
+  assert.match(await answers.innerText(), /tax-team/);
+  await page.getByRole("button", { name: "Acknowledge" }).click();
+  await page.locator("h1 .badge.acknowledged").waitFor();
+  await page.getByLabel("Write a note").fill("The tax table lacks Bengaluru.");
+  await page.getByRole("button", { name: "Add" }).first().click();
+  await page.getByText("The tax table lacks Bengaluru.").waitFor();
+  await shots(page, "group");
+  await sound(page, "group");
+});
+
+test("what a button cannot do now it says", async () => {
+  const button = page.getByRole("button", { name: "Acknowledge" });
+  assert.ok(await button.isDisabled());
+  assert.match(await button.getAttribute("title"), /acknowledged already/);
+});
+
+test("a letter is found by what stands in its payload", async () => {
+  await page.goto(office.url);
+  await page.keyboard.press("/");
+  await page.keyboard.type("payload.ship_to.city:Bengaluru");
+  await page.keyboard.press("Enter");
+  await page.waitForURL(/\/letters\?q=/);
+  assert.ok((await page.locator("tr[data-row]").count()) >= 2);
+  await shots(page, "letters");
+  await sound(page, "letters");
+});
+
+test("a query with a mistake points at it", async () => {
+  await page.goto(`${office.url}/letters?q=stauts:open`);
+  assert.match(await page.getByRole("alert").innerText(), /stauts[^]*\^/);
+});
+
+test("selecting the page and then all that match counts exactly", async () => {
+  await page.goto(`${office.url}/letters?q=class:KeyError`);
+  await page.getByLabel("Select every letter of this page").check();
+  await page.getByRole("button", { name: "Select all open letters that match" }).click();
+  await page.getByText(/all \d+ that match/).waitFor();
+  assert.match(await page.getByRole("link", { name: "Plan a replay" }).getAttribute("href"), /class%3AKeyError/);
+  await page.keyboard.press("Escape");
+});

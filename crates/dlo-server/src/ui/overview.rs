@@ -1,0 +1,207 @@
+//! The overview: how the office stands, what is new, and what is being sent on, on one screen.
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::extract::State;
+use axum::response::Response;
+use dlo_core::group::GroupStatus;
+use dlo_core::letter::Status;
+use dlo_core::time::Timestamp;
+use dlo_core::trend::{Resolution, Window};
+use dlo_store::triage::GroupOrder;
+use dlo_store::{GroupFilter, Page, Stats};
+
+use super::draw::{Layer, ROADS, Road, Svg, Trend, bars, legend_class, map, trend};
+use super::groups::{self, GroupLine};
+use super::show::{When, age, clock};
+use super::{Failed, Shell, render};
+use crate::capture::CaptureStatus;
+use crate::office::Office;
+
+/// Hours of the trend, groups that are news, replays that are named.
+const HOURS: usize = 48;
+const NEWS: usize = 6;
+const REPLAYS: usize = 5;
+/// Classes that have a colour of their own; the rest is drawn together.
+const COLOURS: usize = 5;
+
+struct SourceLine {
+    name: String,
+    open: u64,
+    captured: u64,
+    oldest: Option<When>,
+    waiting: String,
+    trouble: Option<String>,
+}
+
+struct ReplayLine {
+    id: String,
+    state: String,
+    state_word: String,
+    reason: String,
+    done: u64,
+    total: u64,
+    planned: When,
+}
+
+struct Legend {
+    class: String,
+    name: String,
+    total: u64,
+}
+
+#[derive(Template)]
+#[template(path = "overview.html")]
+struct Overview {
+    shell: Shell,
+    q: String,
+    open: u64,
+    total: u64,
+    in_doubt: u64,
+    unowned: u64,
+    new: u64,
+    regressed: u64,
+    oldest: Option<When>,
+    trend: Svg,
+    legend: Vec<Legend>,
+    ages: Option<Svg>,
+    news: Vec<GroupLine>,
+    map: Option<Svg>,
+    sources: Vec<SourceLine>,
+    replays: Vec<ReplayLine>,
+    /// Buttons of whoever embeds the office: path and label.
+    presses: Vec<(&'static str, &'static str)>,
+}
+
+pub(crate) async fn page(State(office): State<Arc<Office>>, shell: Shell) -> Result<Response, Failed> {
+    let now = office.now();
+    let stats = office.store.stats().await?;
+    let tally = office.store.tally_groups(None).await?;
+    let (drawn, legend) = by_class(&office, now).await?;
+    let captures = office.capture_status();
+    let news = GroupFilter {
+        statuses: vec![GroupStatus::New, GroupStatus::Regressed],
+        holding: Some(Status::Open),
+        order: GroupOrder::FirstSeen,
+        ..GroupFilter::default()
+    };
+    let oldest = stats.sources.iter().filter_map(|source| source.oldest_open).min();
+    Ok(render(&Overview {
+        shell,
+        q: String::new(),
+        open: stats.letters.get(Status::Open),
+        total: stats.letters.total(),
+        in_doubt: stats.letters.get(Status::InDoubt),
+        unowned: stats.unowned,
+        new: tally.get(GroupStatus::New),
+        regressed: tally.get(GroupStatus::Regressed),
+        oldest: oldest.map(|oldest| When::new(oldest, now)),
+        trend: drawn,
+        legend,
+        ages: None,
+        news: groups::some(&office, &news, NEWS).await?,
+        map: if captures.is_empty() { None } else { Some(map(&roads(&office, &captures, &stats).await?)) },
+        sources: sources(&stats, &captures, now),
+        replays: replays(&office, now).await?,
+        presses: office.hooks.0.iter().map(|press| (press.path, press.label)).collect(),
+    }))
+}
+
+/// What failed in the last two days, stacked by class.
+async fn by_class(office: &Office, now: Timestamp) -> Result<(Svg, Vec<Legend>), Failed> {
+    let window = Window::until(now, Resolution::Hour, HOURS);
+    let classes = office.store.trend_by_class(None, window).await?;
+    let mut layers: Vec<Layer> = Vec::new();
+    let mut rest = Layer { name: "other classes".to_string(), points: vec![0; window.buckets] };
+    for class in classes {
+        if layers.len() < COLOURS && class.others == 0 {
+            let name = class.error_class.unwrap_or_else(|| "no class".to_string());
+            layers.push(Layer { name, points: class.counts });
+        } else {
+            for (sum, count) in rest.points.iter_mut().zip(class.counts) {
+                *sum += count;
+            }
+        }
+    }
+    if rest.points.iter().any(|count| *count > 0) {
+        layers.resize_with(COLOURS, Layer::default);
+        layers.push(rest);
+    }
+    let legend =
+        layers.iter().enumerate().filter(|(_, layer)| !layer.points.is_empty()).map(|(at, layer)| Legend {
+            class: legend_class(at),
+            name: layer.name.clone(),
+            total: layer.points.iter().sum(),
+        });
+    let legend: Vec<Legend> = legend.filter(|entry| entry.total > 0).collect();
+    let sum: u64 = legend.iter().map(|entry| entry.total).sum();
+    let columns = (0..window.buckets).map(|at| clock(window.resolution.begins(window.from + at as i64)));
+    let says = format!("{sum} letters in the last {HOURS} hours, by error class");
+    Ok((trend(&Trend { says, columns: columns.collect(), layers, marks: Vec::new() }), legend))
+}
+
+async fn roads(office: &Office, captures: &[CaptureStatus], stats: &Stats) -> Result<Vec<Road>, Failed> {
+    let mut roads = Vec::new();
+    for capture in captures.iter().take(ROADS) {
+        let known = stats.sources.iter().find(|source| source.source == capture.source);
+        let open = known.map_or(0, |source| source.counts.get(Status::Open));
+        roads.push(Road {
+            queue: capture.queue.clone(),
+            consumer: consumer(office, &capture.source).await?,
+            dlq: capture.dlq.clone(),
+            waiting: waiting(capture),
+            open: format!("{open} open"),
+            broken: capture.problem.is_some(),
+        });
+    }
+    Ok(roads)
+}
+
+/// Who failed last there.
+async fn consumer(office: &Office, source: &str) -> Result<String, Failed> {
+    let filter = GroupFilter { source: Some(source.to_string()), ..GroupFilter::default() };
+    let last = office.store.groups(&filter, &Page::first(1)).await?.groups.into_iter().next();
+    Ok(last.and_then(|group| group.consumer).unwrap_or_else(|| "not known".to_string()))
+}
+
+fn waiting(capture: &CaptureStatus) -> String {
+    match capture.depth {
+        Some(depth) => format!("{depth} waiting"),
+        None => String::new(),
+    }
+}
+
+fn sources(stats: &Stats, captures: &[CaptureStatus], now: Timestamp) -> Vec<SourceLine> {
+    let line = |source: &dlo_store::SourceStats| {
+        let capture = captures.iter().find(|capture| capture.source == source.source);
+        SourceLine {
+            name: source.source.clone(),
+            open: source.counts.get(Status::Open),
+            captured: source.captured,
+            oldest: source
+                .oldest_open
+                .map(|oldest| When { ago: age(oldest, now), exact: oldest.to_string() }),
+            waiting: capture
+                .and_then(|capture| capture.depth)
+                .map(|depth| depth.to_string())
+                .unwrap_or_default(),
+            trouble: capture.and_then(|capture| capture.problem.clone()),
+        }
+    };
+    stats.sources.iter().map(line).collect()
+}
+
+async fn replays(office: &Office, now: Timestamp) -> Result<Vec<ReplayLine>, Failed> {
+    let found = office.store.replays(None, &Page::first(REPLAYS)).await?;
+    let line = |replay: &dlo_core::replay::Replay| ReplayLine {
+        id: replay.id.to_string(),
+        state: replay.state.to_string(),
+        state_word: replay.state.to_string().replace('_', " "),
+        reason: replay.reason.clone(),
+        done: replay.counts.sent(),
+        total: replay.counts.total(),
+        planned: When::new(replay.created_at, now),
+    };
+    Ok(found.replays.iter().map(line).collect())
+}

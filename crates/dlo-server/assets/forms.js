@@ -64,6 +64,8 @@ function problem(form, text) {
 }
 
 function follow(form, answer) {
+  // A change of many, none of which could be made, says why for each; one of them is enough for a person.
+  if (answer.changed === 0 && answer.results?.length) throw new Error(answer.results[0].detail ?? "Nothing was changed.");
   const then = form.dataset.then ?? "reload";
   if (form.dataset.done) say(form.dataset.done);
   if (then === "reload") location.reload();

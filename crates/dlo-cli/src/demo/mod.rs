@@ -14,14 +14,15 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use dlo_core::deploy::NewDeploy;
 use dlo_core::owners::{OwnerRule, OwnerWhen, Owners};
 use dlo_core::replay::Settings;
-use dlo_core::time::Clock;
+use dlo_core::time::{Clock, Timestamp};
 use dlo_core::units::HumanDuration;
 use dlo_runtime::SystemClock;
 use dlo_server::{ReplayRules, Server, ServerConfig, SourceReplay};
 use dlo_store::sqlite::SqliteStore;
-use dlo_store::{DynStore, GroupFilter, Page, StoreLimits};
+use dlo_store::{Deed, DynStore, GroupFilter, Page, StoreLimits};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -69,6 +70,7 @@ async fn tour(options: DemoOptions) -> Outcome {
         ));
     } else {
         welcome(shop);
+        deployed(&store, clock.now()).await?;
         if let Some(told) = story::tell(&broker, shop, &staff, &stop).await? {
             show::happened(&told.board, told.revenue_cents, told.took)?;
             home.note_told(shop)?;
@@ -100,6 +102,18 @@ fn welcome(shop: Shop) {
         shop.malformed()
     ));
     say("");
+}
+
+/// The pipeline of the shop marks its deployments, so the office can say what began after which.
+async fn deployed(store: &DynStore, now: Timestamp) -> Outcome {
+    let what = NewDeploy {
+        version: "2.3.0".to_owned(),
+        consumer: Some(story::GROUP.to_owned()),
+        ..NewDeploy::default()
+    };
+    let deed = Deed { author: "shop-pipeline".to_owned(), reason: None, reference: None };
+    store.mark_deploy(&what, now, &deed, now).await.map_err(|error| Failure::failed(error.to_string()))?;
+    Ok(())
 }
 
 async fn listen(address: SocketAddr) -> Outcome<TcpListener> {

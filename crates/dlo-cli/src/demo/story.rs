@@ -22,7 +22,7 @@ use crate::exit::{Failure, Outcome};
 
 pub(super) const QUEUE: &str = "orders";
 pub(super) const DLQ: &str = "orders.dlq";
-const GROUP: &str = "pricing";
+pub(super) const GROUP: &str = "pricing";
 
 /// Orders a second, so that there is something to see.
 const PACE: u64 = 15_000;

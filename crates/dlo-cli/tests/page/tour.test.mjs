@@ -73,3 +73,35 @@ test("selecting the page and then all that match counts exactly", async () => {
   assert.match(await page.getByRole("link", { name: "Plan a replay" }).getAttribute("href"), /class%3AKeyError/);
   await page.keyboard.press("Escape");
 });
+
+test("before the fix the replay stops by itself and says why; after it, it completes", async () => {
+  await page.goto(`${office.url}/groups`);
+  await replay(page, "the tax table, I believe");
+  await page.locator("h1 .badge.stopped").waitFor({ timeout: 60000 });
+  assert.match(await page.locator("#replay").innerText(), /came back|does not work/);
+  await shots(page, "replay-stopped");
+  await sound(page, "replay-stopped");
+
+  await page.goto(office.url);
+  await page.getByRole("button", { name: "Fix the tax table" }).click();
+  await page.getByText("can be replayed now").waitFor();
+
+  await page.goto(`${office.url}/groups`);
+  await replay(page, "the tax table knows the new districts");
+  await page.locator("h1 .badge.completed").waitFor({ timeout: 60000 });
+  assert.match(await page.locator("#replay").innerText(), /2 confirmed/i);
+  await shots(page, "replay-completed");
+  await sound(page, "replay-completed");
+  await page.goto(`${office.url}/letters?q=class:KeyError`);
+  assert.equal(await page.locator(".badge.recovered").count(), 2);
+});
+
+/** From the list of groups to a replay that runs, by the mouse. */
+async function replay(page, reason) {
+  await page.getByRole("link", { name: /KeyError/ }).first().click();
+  await page.getByRole("link", { name: /Plan a replay of/ }).click();
+  await page.getByLabel(/Why: what was fixed/).fill(reason);
+  await page.getByRole("button", { name: "Make the plan" }).click();
+  await page.waitForURL(/\/replays\/[0-9a-f-]{36}/);
+  await page.getByRole("button", { name: /^Start/ }).click();
+}

@@ -1,0 +1,72 @@
+// The keyboard alone: find the group, open a letter, plan a replay, start it. No mouse, no tricks.
+import { after, before, test } from "node:test";
+import assert from "node:assert/strict";
+import { browser, demo, introduce } from "./office.mjs";
+
+let office;
+let chrome;
+let page;
+
+before(async () => {
+  [office, chrome] = await Promise.all([demo(), browser()]);
+  page = await chrome.page();
+  await introduce(page, office.url);
+});
+after(async () => {
+  await chrome?.close();
+  await office?.stop();
+});
+
+test("from the overview to a running replay without a mouse", async () => {
+  const { keyboard } = page;
+  await page.goto(office.url);
+  await keyboard.press("g");
+  await keyboard.press("g");
+  await page.waitForURL(/\/groups/);
+  // The group with the tax table, wherever it stands.
+  await keyboard.press("j");
+  while (!(await page.locator("tr.current").innerText()).includes("KeyError")) await keyboard.press("j");
+  await keyboard.press("Enter");
+  await page.waitForURL(/\/groups\/[0-9a-f-]{36}/);
+  await keyboard.press("j");
+  await keyboard.press("Enter");
+  await page.waitForURL(/\/letters\/[0-9a-f-]{36}/);
+  await page.goBack();
+  await keyboard.press("R");
+  await page.waitForURL(/\/replays\/new/);
+  await tabTo(/Why: what was fixed/);
+  await keyboard.type("by the keyboard");
+  await keyboard.press("Enter");
+  await page.waitForURL(/\/replays\/[0-9a-f-]{36}/);
+  await keyboard.press("S");
+  await page.locator("h1 .badge:not(.planned)").waitFor();
+});
+
+test("the list of keys names those of the screen", async () => {
+  await page.goto(`${office.url}/letters`);
+  await page.keyboard.press("?");
+  const words = await page.locator("dialog").innerText();
+  assert.match(words, /search/);
+  await page.keyboard.press("Escape");
+  await page.locator("dialog").waitFor({ state: "detached" });
+});
+
+test("completions are taken with the arrows", async () => {
+  await page.goto(office.url);
+  await page.keyboard.press("/");
+  await page.keyboard.type("class:Key");
+  await page.getByRole("option", { name: /KeyError/ }).waitFor();
+  await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("Enter");
+  assert.match(await page.locator("#q").inputValue(), /^class:KeyError/);
+});
+
+/** Presses Tab until the field with this label has the focus. */
+async function tabTo(label) {
+  for (let presses = 0; presses < 60; presses += 1) {
+    const focused = await page.evaluate(() => document.activeElement?.labels?.[0]?.innerText ?? "");
+    if (label.test(focused)) return;
+    await page.keyboard.press("Tab");
+  }
+  assert.fail(`Tab never reached ${label}`);
+}

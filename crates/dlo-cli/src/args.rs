@@ -4,6 +4,7 @@
 
 mod brokers;
 mod client;
+mod groups;
 mod local;
 mod repair;
 mod replay;
@@ -14,8 +15,12 @@ use clap::{Parser, Subcommand};
 
 pub(crate) use brokers::{ApplyArgs, DrillArgs, SpecArgs, TopologyArgs, TopologyCommand, Via};
 pub(crate) use client::{
-    AuditArgs, AuditCommand, BackupArgs, ClientArgs, DecideArgs, ExportArgs, GroupListArgs, GroupsArgs,
-    GroupsCommand, ImportArgs, LettersArgs, LettersCommand, ListArgs, PayloadArgs, RestoreArgs,
+    AuditArgs, AuditCommand, BackupArgs, ClientArgs, DecideArgs, ExportArgs, ImportArgs, LettersArgs,
+    LettersCommand, ListArgs, PayloadArgs, RestoreArgs,
+};
+pub(crate) use groups::{
+    ChangeGroupArgs, DeployArgs, DeployCommand, GroupListArgs, GroupsArgs, GroupsCommand, MarkArgs, Order,
+    OwnersArgs, OwnersCommand,
 };
 pub(crate) use local::{
     CapacityArgs, CapacityCommand, CheckArgs, ConsumeArgs, DemoArgs, EstimateArgs, ExportCommand, ExportRoot,
@@ -62,8 +67,12 @@ pub(crate) enum Command {
     Check(CheckArgs),
     /// List, read, decide on, export and import letters
     Letters(LettersArgs),
-    /// List causes: letters with the same failure form one group
+    /// List causes, and say where you stand with them: letters with the same failure form one group
     Groups(GroupsArgs),
+    /// See which team owns what, and try an owners file
+    Owners(OwnersArgs),
+    /// Mark deployments, so that what begins after one is shown with it
+    Deploy(DeployArgs),
     /// Plan, start, watch and steer the sending of letters back to where they came from
     Replay(ReplayArgs),
     /// Change letters before they are replayed: preview as a diff, apply, list

@@ -7,9 +7,11 @@ mod capacity;
 mod check;
 mod consume;
 pub(crate) mod demo;
+mod deploy;
 mod drill;
 mod groups;
 mod letters;
+mod owners;
 mod prometheus;
 mod repair;
 mod replay;
@@ -35,6 +37,8 @@ pub(crate) fn run(args: Args) -> Outcome {
         Command::Check(args) => check::run(&args, config),
         Command::Letters(args) => letters::run(args),
         Command::Groups(args) => groups::run(args),
+        Command::Owners(args) => owners::run(args),
+        Command::Deploy(args) => deploy::run(args),
         Command::Repair(args) => repair::run(args),
         Command::Replay(args) => replay::run(args),
         Command::Audit(args) => audit::run(args),

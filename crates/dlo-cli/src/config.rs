@@ -16,10 +16,12 @@ mod rules;
 mod secret;
 mod server;
 mod sources;
+mod teams;
 mod values;
 
 use std::path::{Path, PathBuf};
 
+use dlo_core::pattern::RuleError;
 use toml_edit::Document;
 
 pub(crate) use consumers::{Consume, Consumer};
@@ -65,6 +67,15 @@ impl Config {
             .map_err(|what| Problems { file: file.clone(), list: vec![Problem { line: None, what }] })?;
         let mut config = Self::parse(&file, &text, &|name| std::env::var(name).ok())?;
         config.file = Some(path.to_path_buf());
+        if let Some(owners) = config.rules.owners_file.clone() {
+            let taken = teams::owners_file(path.parent(), &owners).and_then(|rules| {
+                let told = |bad: RuleError| {
+                    vec![Problem { line: None, what: format!("`rules.owners_file`: {bad}") }]
+                };
+                config.rules.take_up(rules).map_err(told)
+            });
+            taken.map_err(|list| Problems { file, list })?;
+        }
         Ok(config)
     }
 

@@ -84,7 +84,12 @@ fn target(config: &Config, spec: &CaptureSpec) -> ReplayTarget {
 
 /// The part of the config that an office takes up while it runs.
 pub(crate) fn rules(config: &Config) -> Rules {
-    Rules { owners: config.rules.owners.clone(), redactor: config.rules.redactor.clone() }
+    Rules {
+        owners: config.rules.owners.clone(),
+        teams: config.rules.teams.clone(),
+        known: config.rules.known.clone(),
+        redactor: config.rules.redactor.clone(),
+    }
 }
 
 fn server_config(config: &Config) -> Outcome<ServerConfig> {
@@ -107,6 +112,8 @@ fn server_config(config: &Config) -> Outcome<ServerConfig> {
             Storage::Postgres(_) => None,
         },
         owners: config.rules.owners.clone(),
+        teams: config.rules.teams.clone(),
+        known: config.rules.known.clone(),
         repair: repair(config)?,
         replay: replay_rules(config),
         automation: config.rules.automation.clone(),

@@ -63,6 +63,27 @@ impl Group {
         self.last_seen = self.last_seen.max(member.last_seen);
     }
 
+    /// Changes it as a person asked, or says why not; then it is as it was.
+    pub fn change(&mut self, change: &Change, now: Timestamp) -> Result<(), Illegal> {
+        self.life = change.apply(&self.life, now)?;
+        match change {
+            Change::Assign { to } => self.assignee.clone_from(to),
+            Change::Own { team: Some(team) } => {
+                self.owner = Some(team.clone());
+                self.owner_by_hand = true;
+            }
+            // The rules will say whose it is.
+            Change::Own { team: None } => self.owner_by_hand = false,
+            Change::Acknowledge
+            | Change::Fix
+            | Change::Resolve { .. }
+            | Change::Snooze { .. }
+            | Change::Ignore
+            | Change::Reopen => {}
+        }
+        Ok(())
+    }
+
     /// One line that names the cause.
     pub fn title(&self) -> String {
         if self.overflow {

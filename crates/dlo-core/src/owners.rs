@@ -3,6 +3,8 @@
 //! The first rule that fits wins. A letter that no rule fits has no owner, which is counted and alerted, so there is no
 //! catch-all by default; `when = { source = "*" }` at the end is one.
 
+pub mod file;
+
 use serde::{Deserialize, Serialize};
 
 use crate::limits;

@@ -100,6 +100,20 @@ pub(crate) async fn json<T: DeserializeOwned>(request: Request<Body>, office: &O
     document(request, SMALL, office).await
 }
 
+/// The same, where there may be no body at all.
+pub(crate) async fn json_or_nothing<T: DeserializeOwned>(
+    request: Request<Body>,
+    office: &Office,
+) -> Answer<Option<T>> {
+    let nothing = announced(request.headers()).unwrap_or(0) == 0
+        && !request.headers().contains_key(header::TRANSFER_ENCODING);
+    // A form that some page posts announces a type even where it is empty.
+    if nothing && media_type(request.headers()).is_none_or(|found| found == "application/json") {
+        return Ok(None);
+    }
+    json(request, office).await.map(Some)
+}
+
 /// The same, with room for a payload in it.
 pub(crate) async fn large_json<T: DeserializeOwned>(request: Request<Body>, office: &Office) -> Answer<T> {
     document(request, office.config.limits.json_body, office).await

@@ -5,8 +5,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use dlo_core::automation::AutomationRule;
+use dlo_core::known::KnownPatterns;
 use dlo_core::owners::Owners;
 use dlo_core::replay::Settings;
+use dlo_core::teams::Teams;
 use dlo_store::replays::{PlanPolicy, SourcePolicy};
 
 use crate::repair::RepairConfig;
@@ -25,6 +27,10 @@ pub struct ServerConfig {
     pub scratch: Option<PathBuf>,
     /// Who owns what (E4).
     pub owners: Owners,
+    /// How to reach owners, and how long their letters may lie.
+    pub teams: Teams,
+    /// What failures usually mean (E5); `None`: the built-in patterns.
+    pub known: Option<KnownPatterns>,
     pub replay: ReplayRules,
     /// What is done without a person, in order.
     pub automation: Vec<AutomationRule>,

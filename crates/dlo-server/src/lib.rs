@@ -29,6 +29,7 @@ mod repair;
 mod replay;
 mod scratch;
 mod server;
+mod triage;
 mod ui;
 
 pub use admission_log::AdmissionLog;

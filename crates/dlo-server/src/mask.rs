@@ -37,12 +37,7 @@ impl Mask {
     fn letter(&self, letter: &mut Letter) {
         let Some(rules) = &self.rules() else { return };
         text(rules, &mut letter.error_message);
-        if let Some(key) = &mut letter.key
-            && let Ok(shown) = std::str::from_utf8(key)
-            && let Cow::Owned(masked) = rules.text(shown)
-        {
-            *key = masked.into_bytes();
-        }
+        mask_key(rules, &mut letter.key);
     }
 
     pub(crate) fn detail(&self, detail: &mut LetterDetail) {
@@ -65,6 +60,15 @@ impl Mask {
         }
     }
 
+    /// A letter of a sample.
+    pub(crate) fn sampled(&self, key: &mut Option<Vec<u8>>, payload: &mut bytes::Bytes) {
+        let Some(rules) = &self.rules() else { return };
+        mask_key(rules, key);
+        if let Cow::Owned(masked) = rules.payload(payload) {
+            *payload = masked.into();
+        }
+    }
+
     /// A whole message on its way out.
     pub(crate) fn message(&self, message: &mut Message) {
         let Some(rules) = &self.rules() else { return };
@@ -84,6 +88,15 @@ impl Mask {
     pub(crate) fn groups(&self, groups: &mut [Group]) {
         let Some(rules) = &self.rules() else { return };
         groups.iter_mut().for_each(|group| text(rules, &mut group.template));
+    }
+}
+
+fn mask_key(rules: &Redactor, key: &mut Option<Vec<u8>>) {
+    if let Some(key) = key
+        && let Ok(shown) = std::str::from_utf8(key)
+        && let Cow::Owned(masked) = rules.text(shown)
+    {
+        *key = masked.into_bytes();
     }
 }
 

@@ -19,6 +19,7 @@ use crate::metrics::Metrics;
 use crate::repair::RepairDesk;
 use crate::replay::ReplayDesk;
 use crate::server::Hooks;
+use crate::triage::TriageDesk;
 
 /// Long readings at once: exports, backups, verifications, rule trials, decisions by query.
 const LONG_READINGS: usize = 2;
@@ -36,6 +37,7 @@ pub(crate) struct Office {
     pub(crate) captures: CaptureBoard,
     pub(crate) replays: Arc<ReplayDesk>,
     pub(crate) automation: AutomationBoard,
+    pub(crate) triage: TriageDesk,
     pub(crate) repairs: Arc<RepairDesk>,
     /// What can be done beside the office.
     pub(crate) hooks: Hooks,
@@ -67,6 +69,7 @@ impl Office {
             replays: Arc::default(),
             automation: AutomationBoard::default(),
             hooks: Hooks::default(),
+            triage: TriageDesk::new(config.known.clone(), config.teams.clone()),
             repairs: Arc::new(RepairDesk::new(config.repair.clone())),
             holder: format!("{}-{:016x}", std::process::id(), rand::random::<u64>()),
             config,

@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use dlo_core::fingerprint::Parts;
 use dlo_core::group::Group;
+use dlo_core::known::KnownPatterns;
 use dlo_core::owners::Owners;
 use dlo_core::redact::Redactor;
+use dlo_core::teams::Teams;
 use dlo_core::time::Clock;
 use dlo_store::{DynStore, StoreError};
 use tokio::net::TcpListener;
@@ -20,7 +22,7 @@ use crate::config::ServerConfig;
 use crate::mask::Mask;
 use crate::office::Office;
 use crate::replay::{self, ReplayTarget};
-use crate::{api, automation, listen, scratch};
+use crate::{api, automation, listen, scratch, triage};
 
 /// Why the office could not run, or did not stop cleanly.
 #[derive(Debug, thiserror::Error)]
@@ -40,6 +42,9 @@ pub enum ServeError {
 #[derive(Debug, Clone, Default)]
 pub struct Rules {
     pub owners: Owners,
+    pub teams: Teams,
+    /// What failures usually mean; `None`: the built-in patterns.
+    pub known: Option<KnownPatterns>,
     /// What is hidden; `None`: nothing.
     pub redactor: Option<Redactor>,
 }
@@ -173,6 +178,7 @@ impl Server {
             captures.spawn(take_up(office.clone(), changes, stop.clone()));
         }
         captures.spawn(automation::run(office.clone(), stop.clone()));
+        captures.spawn(triage::run(office.clone(), stop.clone()));
         captures.close();
         let serving =
             listen::serve(listener, api::router(office.clone()), &office.config.limits, stop.clone());
@@ -199,6 +205,7 @@ async fn take_up(office: Arc<Office>, mut changes: mpsc::Receiver<Rules>, stop: 
     while let Some(Some(rules)) = stop.run_until_cancelled(changes.recv()).await {
         office.admission.set_owners(rules.owners);
         office.mask.set(rules.redactor);
+        office.triage.set(rules.known, rules.teams);
         match office.assign_owners().await {
             Ok(()) => tracing::info!("the rules were read anew"),
             Err(error) => tracing::error!(%error, "new rules own new letters only; groups keep their owners"),

@@ -3,8 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use dlo_core::id::{GroupId, LetterId};
-use dlo_core::letter::Status;
+use dlo_core::id::LetterId;
 
 /// Which office, and how to read its answers.
 #[derive(Debug, Clone, Args)]
@@ -170,55 +169,6 @@ pub(crate) struct ImportArgs {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct GroupsArgs {
-    #[command(flatten)]
-    pub(crate) client: ClientArgs,
-    #[command(subcommand)]
-    pub(crate) command: GroupsCommand,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum GroupsCommand {
-    /// List groups, last seen first
-    #[command(after_help = "\
-Examples:
-  dlo groups list --source orders
-  dlo groups list --owner none --holding open")]
-    List(GroupListArgs),
-    /// Show one group: its cause, its counts, its newest letters
-    Show {
-        /// The group's id
-        #[arg(value_parser = group_id)]
-        id: GroupId,
-    },
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct GroupListArgs {
-    /// Only this source
-    #[arg(long)]
-    pub(crate) source: Option<String>,
-    /// Only this event type
-    #[arg(long = "type", value_name = "TYPE")]
-    pub(crate) event_type: Option<String>,
-    /// Only this error class
-    #[arg(long = "class", value_name = "CLASS")]
-    pub(crate) error_class: Option<String>,
-    /// Only this consumer
-    #[arg(long)]
-    pub(crate) consumer: Option<String>,
-    /// Only this owner; `none` for groups without one
-    #[arg(long)]
-    pub(crate) owner: Option<String>,
-    /// Only groups that hold letters in this status
-    #[arg(long, value_name = "STATUS")]
-    pub(crate) holding: Option<Status>,
-    /// How many to show
-    #[arg(long, short = 'n', default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=100_000))]
-    pub(crate) limit: u64,
-}
-
-#[derive(Debug, Args)]
 pub(crate) struct AuditArgs {
     #[command(flatten)]
     pub(crate) client: ClientArgs,
@@ -278,8 +228,4 @@ pub(crate) struct RestoreArgs {
 
 pub(super) fn letter_id(text: &str) -> Result<LetterId, String> {
     text.parse().map_err(|_| "expected a letter's id, as `dlo letters list` shows it".to_string())
-}
-
-fn group_id(text: &str) -> Result<GroupId, String> {
-    text.parse().map_err(|_| "expected a group's id, as `dlo groups list` shows it".to_string())
 }

@@ -1,34 +1,89 @@
-//! `dlo groups`: the causes, with how much each weighs.
+//! `dlo groups`: the causes, with how much each weighs, and where people stand with them.
+//!
+//! What changes something is shown first and done with `--yes`; `act.rs` does it, `show.rs` tells all of one group.
+
+mod act;
+mod show;
 
 use dlo_core::id::GroupId;
 use serde_json::{Value, json};
 
 use super::now;
-use crate::args::{GroupListArgs, GroupsArgs, GroupsCommand};
+use crate::args::{GroupListArgs, GroupsArgs, GroupsCommand, Order};
 use crate::client::{Client, Pages, age_of, text_of};
-use crate::exit::Outcome;
-use crate::output::{Align, Out, Table, Tone, bar, clean, count, cut, say};
-
-/// Letters shown with a group.
-const SAMPLES: u64 = 10;
+use crate::exit::{Failure, Outcome};
+use crate::output::{Align, Out, Table, Tone, bar, count, cut, say};
 
 pub(super) fn run(args: GroupsArgs) -> Outcome {
     let client = Client::new(&args.client)?;
     let out = Out::new(args.client.json);
     match args.command {
         GroupsCommand::List(args) => list(&client, out, &args),
-        GroupsCommand::Show { id } => show(&client, out, id),
+        GroupsCommand::Show { id } => show::run(&client, out, id),
+        GroupsCommand::Ack(args) => act::change(&client, out, &args, &json!({ "do": "acknowledge" })),
+        GroupsCommand::Fix(args) => act::change(&client, out, &args, &json!({ "do": "fix" })),
+        GroupsCommand::Resolve { change, in_version } => {
+            act::change(&client, out, &change, &json!({ "do": "resolve", "in_version": in_version }))
+        }
+        GroupsCommand::Snooze { change, until, span, letters } => {
+            let until = until.or_else(|| span.map(|span| now().plus(span)));
+            if until.is_none() && letters.is_none() {
+                return Err(Failure::usage("say when it wakes: --until TIME, --for DURATION or --letters N"));
+            }
+            let snooze = json!({ "do": "snooze", "until": until, "letters": letters });
+            act::change(&client, out, &change, &snooze)
+        }
+        GroupsCommand::Ignore(args) => act::change(&client, out, &args, &json!({ "do": "ignore" })),
+        GroupsCommand::Reopen(args) => act::change(&client, out, &args, &json!({ "do": "reopen" })),
+        GroupsCommand::Assign { change, to } => {
+            act::change(&client, out, &change, &json!({ "do": "assign", "to": to }))
+        }
+        GroupsCommand::Own { change, team } => {
+            act::change(&client, out, &change, &json!({ "do": "own", "team": team }))
+        }
+        GroupsCommand::Note { id, text, yes } => {
+            let text = text.join(" ");
+            send(&client, out, (&[id], yes), &format!("note {text}"), (id, "note", json!({ "text": text })))
+        }
+        GroupsCommand::Merge { head, groups, reason, yes } => {
+            let shown: Vec<GroupId> = std::iter::once(head).chain(groups.iter().copied()).collect();
+            let body = json!({ "groups": groups, "reason": reason });
+            send(&client, out, (&shown, yes), "merge into the first", (head, "merge", body))
+        }
+        GroupsCommand::Split { id, reason, yes } => {
+            let body = json!({ "reason": reason });
+            send(&client, out, (&[id], yes), "split off", (id, "split", body))
+        }
     }
 }
 
+/// Shows these groups, or sends what is to be done with one of them.
+fn send(
+    client: &Client,
+    out: Out,
+    (shown, yes): (&[GroupId], bool),
+    what: &str,
+    (id, verb, body): (GroupId, &str, Value),
+) -> Outcome {
+    if yes {
+        return act::send(client, out, &format!("/api/v1/groups/{id}/{verb}"), &body);
+    }
+    act::preview(client, out, shown, what)
+}
+
 fn list(client: &Client, out: Out, args: &GroupListArgs) -> Outcome {
+    let statuses = args.status.iter().map(|status| status.as_str()).collect::<Vec<_>>().join(",");
     let filters = [
         ("source", args.source.as_deref()),
         ("event_type", args.event_type.as_deref()),
         ("error_class", args.error_class.as_deref()),
         ("consumer", args.consumer.as_deref()),
         ("owner", args.owner.as_deref()),
+        ("assignee", args.assignee.as_deref()),
         ("holding", args.holding.map(dlo_core::letter::Status::as_str)),
+        ("status", Some(statuses.as_str()).filter(|statuses| !statuses.is_empty())),
+        ("text", args.text.as_deref()),
+        ("order", Some(args.order.as_str()).filter(|_| args.order != Order::LastSeen)),
     ];
     let query: Vec<(&str, &str)> =
         filters.iter().filter_map(|(key, value)| Some((*key, (*value)?))).collect();
@@ -82,41 +137,4 @@ fn table(groups: &[Value]) -> Table {
 
 fn number(value: &Value, key: &str) -> u64 {
     value.get(key).and_then(Value::as_u64).unwrap_or(0)
-}
-
-fn show(client: &Client, out: Out, id: GroupId) -> Outcome {
-    let group = client.get(&format!("/api/v1/groups/{id}"), &[])?;
-    let query = format!("group:{id}");
-    let letters = Pages { path: "/api/v1/letters", list: "letters", query: &[("q", &query)], cursor: None }
-        .up_to(client, SAMPLES)?;
-    if out.json {
-        return out.value(&json!({ "group": group, "newest": letters.items }));
-    }
-    let now = now();
-    out.line(out.paint(&clean(&text_of(&group, "title")), Tone::Strong))?;
-    out.line("")?;
-    for (name, key) in [
-        ("group", "id"),
-        ("status", "status"),
-        ("owner", "owner"),
-        ("source", "source"),
-        ("queue", "queue"),
-        ("consumer", "consumer"),
-        ("event", "event_type"),
-        ("class", "error_class"),
-        ("template", "template"),
-    ] {
-        out.line(format!("  {name:<10} {}", clean(&text_of(&group, key))))?;
-    }
-    out.line(format!(
-        "  {:<10} {} of {}",
-        "open",
-        count(number(&group, "open")),
-        count(number(&group, "total"))
-    ))?;
-    for (name, key) in [("first seen", "first_seen"), ("last seen", "last_seen")] {
-        out.line(format!("  {name:<10} {} ({})", text_of(&group, key), age_of(&group, key, now)))?;
-    }
-    out.line("")?;
-    out.table(&super::letters::table(&letters.items))
 }

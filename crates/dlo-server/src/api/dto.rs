@@ -237,51 +237,6 @@ impl<'a> DeathOut<'a> {
     }
 }
 
-#[derive(Debug, Serialize)]
-pub(crate) struct GroupOut<'a> {
-    id: GroupId,
-    title: String,
-    source: &'a str,
-    queue: &'a str,
-    consumer: Option<&'a str>,
-    event_type: Option<&'a str>,
-    error_class: Option<&'a str>,
-    template: &'a str,
-    fingerprint_version: u32,
-    overflow: bool,
-    status: GroupStatus,
-    open: u64,
-    total: u64,
-    counts: StatusCounts,
-    first_seen: Timestamp,
-    last_seen: Timestamp,
-    owner: Option<&'a str>,
-}
-
-impl<'a> GroupOut<'a> {
-    pub(crate) fn new(group: &'a Group) -> Self {
-        Self {
-            id: group.id,
-            title: group.title(),
-            source: &group.source,
-            queue: &group.queue,
-            consumer: group.consumer.as_deref(),
-            event_type: group.event_type.as_deref(),
-            error_class: group.error_class.as_deref(),
-            template: &group.template,
-            fingerprint_version: group.fingerprint_version,
-            overflow: group.overflow,
-            status: group.life.status,
-            open: group.counts.get(Status::Open),
-            total: group.counts.total(),
-            counts: group.counts,
-            first_seen: group.first_seen,
-            last_seen: group.last_seen,
-            owner: group.owner.as_deref(),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

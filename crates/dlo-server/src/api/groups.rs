@@ -1,19 +1,38 @@
-//! Groups: letters with one cause.
+//! Groups: letters with one cause. Listed and shown here; what people do with them stands in the files beside.
+//!
+//! `change.rs` is the life cycle, one group or many at once; `beside.rs` notes, links and the runbook; `family.rs` merging
+//! and splitting; `look.rs` trends and samples; `out.rs` a group as JSON.
+
+mod beside;
+mod change;
+mod family;
+mod look;
+mod out;
 
 use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
+use dlo_core::group::GroupStatus;
 use dlo_core::id::GroupId;
 use dlo_core::letter::Status;
+use dlo_core::time::Timestamp;
 use dlo_store::GroupFilter;
+use dlo_store::triage::GroupOrder;
 use serde::{Deserialize, Serialize};
 
-use super::dto::GroupOut;
 use super::error::{Answer, Problem};
 use crate::office::Office;
-use crate::query_text::{Id, Params, page};
+use crate::query_text::{Author, Id, Params, page};
+use crate::triage;
+
+pub(crate) use beside::{add_link, add_note, remove_link, runbook, write_runbook};
+pub(in crate::api) use change::named;
+pub(crate) use change::{acknowledge, assign, fix, ignore, many, own, reopen, resolve, snooze};
+pub(crate) use family::{merge, split};
+pub(crate) use look::{by_class, sample, trend};
+pub(crate) use out::GroupOut;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -24,28 +43,62 @@ pub(crate) struct GroupParams {
     consumer: Option<String>,
     /// `none`: those that no team owns.
     owner: Option<String>,
+    /// `none`: those that nobody has in hand; `me`: the author's.
+    assignee: Option<String>,
     /// Only groups that have letters there.
     holding: Option<String>,
+    /// Several are joined by commas.
+    status: Option<String>,
+    text: Option<String>,
+    /// Only groups with an open letter that failed before.
+    open_since: Option<String>,
+    order: Option<String>,
     limit: Option<usize>,
     pub(crate) cursor: Option<String>,
 }
 
 impl GroupParams {
-    fn filter(&self) -> Answer<GroupFilter> {
-        let holding = self.holding.as_deref().map(str::parse::<Status>).transpose();
-        let owner = self.owner.clone().map(|owner| Some(owner).filter(|owner| owner != "none"));
+    /// What is asked for, by whom.
+    pub(crate) fn filter(&self, author: &Author) -> Answer<GroupFilter> {
+        let none = |name: &Option<String>| name.clone().map(|name| Some(name).filter(|name| name != "none"));
+        let mine = |name: Option<String>| name.map(|name| if name == "me" { author.0.clone() } else { name });
+        let statuses = self.status.as_deref().into_iter().flat_map(|words| words.split(','));
+        let open_since = self.open_since.as_deref().map(Timestamp::parse).transpose();
         Ok(GroupFilter {
             source: self.source.clone(),
             event_type: self.event_type.clone(),
             error_class: self.error_class.clone(),
             consumer: self.consumer.clone(),
-            owner,
-            holding: holding.map_err(|unknown| {
-                Problem::bad_request("bad_parameter", unknown.to_string()).field("holding")
-            })?,
-            ..GroupFilter::default()
+            owner: none(&self.owner),
+            assignee: none(&self.assignee).map(mine),
+            holding: self.holding.as_deref().map(|word| known::<Status>("holding", word)).transpose()?,
+            statuses: statuses.map(|word| known::<GroupStatus>("status", word)).collect::<Answer<_>>()?,
+            text: self.text.clone().filter(|text| !text.trim().is_empty()),
+            open_since: open_since.map_err(|bad| bad_parameter("open_since", bad.to_string()))?,
+            order: self.order.as_deref().map_or(Ok(GroupOrder::LastSeen), order)?,
         })
     }
+}
+
+fn known<T: std::str::FromStr<Err = dlo_core::UnknownCode>>(field: &'static str, word: &str) -> Answer<T> {
+    word.trim().parse().map_err(|unknown: dlo_core::UnknownCode| bad_parameter(field, unknown.to_string()))
+}
+
+fn order(word: &str) -> Answer<GroupOrder> {
+    match word {
+        "last_seen" => Ok(GroupOrder::LastSeen),
+        "first_seen" => Ok(GroupOrder::FirstSeen),
+        "most_open" => Ok(GroupOrder::MostOpen),
+        "oldest_open" => Ok(GroupOrder::OldestOpen),
+        _ => {
+            let detail = "`order` is one of last_seen, first_seen, most_open, oldest_open";
+            Err(bad_parameter("order", detail))
+        }
+    }
+}
+
+fn bad_parameter(field: &'static str, detail: impl Into<String>) -> Problem {
+    Problem::bad_request("bad_parameter", detail).field(field)
 }
 
 #[derive(Serialize)]
@@ -56,9 +109,10 @@ struct GroupsOut<'a> {
 
 pub(crate) async fn list(
     State(office): State<Arc<Office>>,
+    author: Author,
     Params(params): Params<GroupParams>,
 ) -> Answer<Response> {
-    let filter = params.filter()?;
+    let filter = params.filter(&author)?;
     let mut found = office.store.groups(&filter, &page(params.limit, params.cursor)?).await?;
     office.mask.groups(&mut found.groups);
     let groups = found.groups.iter().map(GroupOut::new).collect();
@@ -66,7 +120,6 @@ pub(crate) async fn list(
 }
 
 pub(crate) async fn show(State(office): State<Arc<Office>>, Id(id): Id<GroupId>) -> Answer<Response> {
-    let mut group = office.store.group(id).await?;
-    office.mask.groups(std::slice::from_mut(&mut group));
-    Ok(Json(GroupOut::new(&group)).into_response())
+    let whole = triage::whole(&office, id).await?;
+    Ok(Json(out::WholeOut::new(&whole)).into_response())
 }

@@ -7,6 +7,7 @@ mod audit;
 mod backup;
 mod complete;
 mod decide;
+mod deploys;
 pub(crate) mod dto;
 pub(crate) mod error;
 mod events;
@@ -16,12 +17,14 @@ mod health;
 pub(crate) mod layers;
 pub(crate) mod letters;
 mod openapi;
+pub(crate) mod owners;
 mod post;
 mod repairs;
 mod replays;
 mod rules;
 mod sources;
 mod stats;
+mod views;
 
 use std::sync::Arc;
 
@@ -59,10 +62,36 @@ fn table() -> Vec<Route> {
         writes("/api/v1/repairs/preview", repairs::preview),
         // What they tell together.
         reads("/api/v1/groups", groups::list),
+        writes("/api/v1/groups/change", groups::many),
         reads("/api/v1/groups/{id}", groups::show),
+        reads("/api/v1/groups/{id}/trend", groups::trend),
+        reads("/api/v1/groups/{id}/sample", groups::sample),
+        writes("/api/v1/groups/{id}/acknowledge", groups::acknowledge),
+        writes("/api/v1/groups/{id}/fix", groups::fix),
+        writes("/api/v1/groups/{id}/resolve", groups::resolve),
+        writes("/api/v1/groups/{id}/snooze", groups::snooze),
+        writes("/api/v1/groups/{id}/ignore", groups::ignore),
+        writes("/api/v1/groups/{id}/reopen", groups::reopen),
+        writes("/api/v1/groups/{id}/assign", groups::assign),
+        writes("/api/v1/groups/{id}/own", groups::own),
+        writes("/api/v1/groups/{id}/note", groups::add_note),
+        writes("/api/v1/groups/{id}/link", groups::add_link),
+        writes("/api/v1/groups/{id}/unlink", groups::remove_link),
+        reads("/api/v1/groups/{id}/runbook", groups::runbook),
+        writes("/api/v1/groups/{id}/runbook", groups::write_runbook),
+        writes("/api/v1/groups/{id}/merge", groups::merge),
+        writes("/api/v1/groups/{id}/split", groups::split),
+        reads("/api/v1/owners", owners::list),
+        reads("/api/v1/deploys", deploys::list),
+        writes("/api/v1/deploys", deploys::mark),
+        reads("/api/v1/views", views::list),
+        writes("/api/v1/views", views::save),
+        writes("/api/v1/views/remove", views::remove),
         reads("/api/v1/sources", sources::list),
         reads("/api/v1/stats", stats::office),
         reads("/api/v1/stats/causes", stats::causes),
+        reads("/api/v1/stats/trend", groups::by_class),
+        reads("/api/v1/stats/ages", stats::ages),
         reads("/api/v1/complete", complete::complete),
         reads("/api/v1/rules", rules::list),
         writes("/api/v1/rules/test", rules::test),

@@ -100,6 +100,30 @@ pub(crate) async fn causes(
     Ok(Json(CausesOut { causes: office.store.causes(params.source.as_deref()).await? }).into_response())
 }
 
+#[derive(Serialize)]
+struct AgesOut {
+    /// When it was counted; `None` shortly after a start.
+    at: Option<Timestamp>,
+    ages: Vec<AgeOut>,
+}
+
+#[derive(Serialize)]
+struct AgeOut {
+    /// `None`: older than all.
+    younger_than_seconds: Option<u64>,
+    count: u64,
+}
+
+/// How old open letters are, as it was counted last.
+pub(crate) async fn ages(State(office): State<Arc<Office>>) -> Answer<Response> {
+    let known = office.triage.ages();
+    let ages = known.iter().flat_map(|known| &known.counts).map(|age| AgeOut {
+        younger_than_seconds: age.younger_than.map(|age| age.as_secs()),
+        count: age.count,
+    });
+    Ok(Json(AgesOut { at: known.as_ref().map(|known| known.at), ages: ages.collect() }).into_response())
+}
+
 pub(crate) async fn metrics(State(office): State<Arc<Office>>) -> Answer<Response> {
     let stats = office.store.stats().await?;
     let page = office.metrics.render(&stats, &office.capture_status(), office.now());

@@ -26,3 +26,5 @@ mod reads;
 mod replay;
 #[cfg(test)]
 mod stop;
+#[cfg(test)]
+mod triage;

@@ -32,6 +32,7 @@ async fn real_answers_fit_their_description() {
 
     let group =
         office.get(&format!("/api/v1/letters/{id}")).await.json()["group_id"].as_str().unwrap().to_string();
+    triage(&office, &document, &group).await;
     let gets = [
         ("Letters", "/api/v1/letters".to_string()),
         ("Letters", "/api/v1/letters?limit=1".to_string()),
@@ -39,7 +40,15 @@ async fn real_answers_fit_their_description() {
         ("LetterDetail", format!("/api/v1/letters/{id}")),
         ("Timeline", format!("/api/v1/letters/{id}/timeline")),
         ("Groups", "/api/v1/groups".to_string()),
-        ("Group", format!("/api/v1/groups/{group}")),
+        ("GroupWhole", format!("/api/v1/groups/{group}")),
+        ("Trend", format!("/api/v1/groups/{group}/trend")),
+        ("Sample", format!("/api/v1/groups/{group}/sample")),
+        ("Runbook", format!("/api/v1/groups/{group}/runbook")),
+        ("ClassTrends", "/api/v1/stats/trend".to_string()),
+        ("Ages", "/api/v1/stats/ages".to_string()),
+        ("Owners", "/api/v1/owners".to_string()),
+        ("Deploys", "/api/v1/deploys".to_string()),
+        ("Views", "/api/v1/views".to_string()),
         ("Stats", "/api/v1/stats".to_string()),
         ("Sources", "/api/v1/sources".to_string()),
         ("Causes", "/api/v1/stats/causes".to_string()),
@@ -87,5 +96,44 @@ async fn every_reference_in_the_description_leads_somewhere() {
     assert!(found.len() > 50);
     for reference in found {
         assert!(document.pointer(reference.trim_start_matches('#')).is_some(), "{reference}");
+    }
+}
+
+/// Everything that is written beside a group, sent as described and answered as described.
+async fn triage(office: &Office, document: &Value, group: &str) {
+    let sent = [
+        ("note", "NoteIn", "Note", json!({"text": "seen"})),
+        ("link", "LinkIn", "Link", json!({"title": "T", "url": "https://x.example/"})),
+        ("runbook", "RunbookIn", "Runbook", json!({"text": "# How", "version": 0})),
+        ("acknowledge", "Reasoned", "Group", json!({"reason": "rota"})),
+        ("snooze", "Snooze", "Group", json!({"letters": 5})),
+        ("resolve", "Resolve", "Group", json!({"in_version": "2"})),
+        ("assign", "Assign", "Group", json!({"to": "ada"})),
+        ("own", "Own", "Group", json!({"team": "tax"})),
+    ];
+    for (verb, asked, answered, body) in sent {
+        check(document, asked, &body);
+        let reply = office.post_json(&format!("/api/v1/groups/{group}/{verb}"), &body.to_string()).await;
+        assert_eq!(reply.status, 200, "{verb}: {}", reply.text());
+        check(document, answered, &reply.json());
+    }
+    let elsewhere = [
+        (
+            "/api/v1/groups/change",
+            "GroupsChange",
+            "GroupsChanged",
+            json!({"ids": [group], "change": {"do": "reopen"}}),
+        ),
+        ("/api/v1/deploys", "DeployIn", "Deploy", json!({"version": "2.3"})),
+        (
+            "/api/v1/views",
+            "ViewIn",
+            "View",
+            json!({"name": "v", "of": "groups", "query": "", "shared": true}),
+        ),
+    ];
+    for (path, asked, answered, body) in elsewhere {
+        check(document, asked, &body);
+        check(document, answered, &office.post_json(path, &body.to_string()).await.json());
     }
 }

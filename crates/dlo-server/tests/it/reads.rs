@@ -45,7 +45,10 @@ async fn groups_gather_letters_of_one_cause_and_know_their_owner() {
     assert!(groups.iter().all(|group| group["owner"] == "payments" && group["open"] == group["total"]));
     assert_eq!(groups.iter().map(|group| group["total"].as_u64().unwrap()).sum::<u64>(), 50);
     let id = groups[0]["id"].as_str().unwrap();
-    assert_eq!(&office.get(&format!("/api/v1/groups/{id}")).await.json(), &groups[0]);
+    let whole = office.get(&format!("/api/v1/groups/{id}")).await.json();
+    for (name, value) in groups[0].as_object().unwrap() {
+        assert_eq!(&whole[name], value, "{name}");
+    }
     let unowned = office.get("/api/v1/groups?owner=none").await.json();
     assert!(unowned["groups"].as_array().unwrap().iter().all(|group| group["source"] == "mails"));
 }

@@ -49,7 +49,7 @@ pub(super) async fn die_again(
     move_words(db, row, &former, place).await?;
     tally.count(former.group, former.status, -1);
     tally.count(row.group.row, status, 1);
-    tally.see(row.group.row, row.letter.failed_at);
+    tally.see(row.group.row, row.letter);
     tally.arrived(&row.letter.source).deaths += 1;
     if former.source != row.letter.source {
         tally.arrived(&former.source).captured -= 1;

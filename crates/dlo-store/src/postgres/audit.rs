@@ -89,6 +89,17 @@ pub(super) async fn of_letter(db: &Transaction<'_>, id: LetterId) -> Result<Vec<
     found.iter().map(|row| entry(row).map(told)).collect()
 }
 
+/// What was done with these groups, newest first.
+pub(super) async fn of_groups(
+    db: &Transaction<'_>,
+    groups: &[uuid::Uuid],
+    most: usize,
+) -> Result<Vec<AuditEntry>, StoreError> {
+    let sql = format!("SELECT {ENTRY} FROM audit WHERE group_uid = ANY($1) ORDER BY seq DESC LIMIT $2");
+    let found = db.query(&sql, &[&groups, &(most as i64)]).await.map_err(read_error)?;
+    found.iter().map(entry).collect()
+}
+
 /// The first entry of every timeline.
 pub(super) fn capture_entry(captured_at: Timestamp) -> TimelineEntry {
     TimelineEntry {

@@ -205,7 +205,10 @@ pub(super) async fn stats(db: &Transaction<'_>) -> Result<Stats, StoreError> {
         }
     }
     let unindexed = index::waiting(db).await?;
-    let groups = sources.values().map(|source| source.groups).sum();
+    let merged = "SELECT count(*) FROM groups WHERE merged_into IS NOT NULL";
+    let merged: i64 = db.query_one(merged, &[]).await.map_err(read_error)?.get(0);
+    let groups: u64 = sources.values().map(|source| source.groups).sum();
+    let groups = groups.saturating_sub(u64::try_from(merged).unwrap_or(0));
     Ok(Stats { letters, groups, unowned, unindexed, sources: sources.into_values().collect() })
 }
 

@@ -4,6 +4,7 @@
 //! word indexes, and a walk over statuses or everything. Every stream is ordered by place, so a page ends as soon as
 //! it is full. A page is answered from one snapshot, and the work for it is bounded.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use deadpool_postgres::Transaction;
@@ -13,9 +14,9 @@ use dlo_core::query::Query;
 use super::pairs::Pairs;
 use super::rows::{self, Found};
 use super::streams::Stream;
-use super::{read, read_error};
+use super::{read, read_error, triage};
 use crate::block::Block;
-use crate::filter::{Filter, unless_unreadable};
+use crate::filter::{Filter, unless_unreadable, with_heads};
 use crate::place::{Place, Range};
 use crate::{LetterPage, Page, StoreError};
 
@@ -34,6 +35,7 @@ const BLOCKS: usize = 8;
 
 pub(super) async fn page(db: &Transaction<'_>, query: &Query, page: &Page) -> Result<LetterPage, StoreError> {
     let high = Place::from_cursor(page.cursor.as_ref())?;
+    let query = &*heads_named(db, query).await?;
     let mut search = Search::new(query, high);
     let mut letters = Vec::new();
     let mut last = None;
@@ -52,6 +54,7 @@ pub(super) async fn page(db: &Transaction<'_>, query: &Query, page: &Page) -> Re
 }
 
 pub(super) async fn count(db: &Transaction<'_>, query: &Query, at_most: u64) -> Result<u64, StoreError> {
+    let query = &*heads_named(db, query).await?;
     let mut search = Search::new(query, Place::END);
     let mut count = 0;
     if at_most == 0 {
@@ -74,6 +77,7 @@ pub(super) async fn places(
     query: &Query,
     most: usize,
 ) -> Result<Vec<Place>, StoreError> {
+    let query = &*heads_named(db, query).await?;
     let mut search = Search::new(query, Place::END);
     if !search.filter.concerns_rows() {
         // Groups and statuses are all that is asked for: nothing has to be held against the query.
@@ -87,6 +91,31 @@ pub(super) async fn places(
     search.run(db, ROUND as usize, None, &mut take).await?;
     places.sort_unstable();
     Ok(places)
+}
+
+/// The newest letters that match, with where their blocks are.
+pub(super) async fn newest(
+    db: &Transaction<'_>,
+    query: &Query,
+    most: usize,
+) -> Result<Vec<Found>, StoreError> {
+    let query = &*heads_named(db, query).await?;
+    let mut newest = Vec::new();
+    if most == 0 {
+        return Ok(newest);
+    }
+    let mut take = |found: Found| {
+        newest.push(found);
+        newest.len() < most
+    };
+    Search::new(query, Place::END).run(db, most, Some(WORK), &mut take).await?;
+    Ok(newest)
+}
+
+/// The query with heads in the place of groups that were merged into them.
+async fn heads_named<'q>(db: &Transaction<'_>, query: &'q Query) -> Result<Cow<'q, Query>, StoreError> {
+    let heads = triage::named_head(db, query).await?;
+    Ok(with_heads(query, |id| heads.get(&id).copied()))
 }
 
 /// How a search came to its end.

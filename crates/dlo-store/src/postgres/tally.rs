@@ -4,16 +4,16 @@
 //! more. Each backend writes to a shard of its own, and rows are written in the order of their keys, so that
 //! transactions neither queue behind one row nor wait for each other in a circle.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use deadpool_postgres::Transaction;
-use dlo_core::group::GroupStatus;
-use dlo_core::letter::Status;
+use dlo_core::letter::{NewLetter, Status};
 use dlo_core::time::Timestamp;
+use dlo_core::trend::Resolution;
 
-use super::read_error;
 use super::rows::GroupRow;
 use super::text::escape;
+use super::{read_error, triage};
 use crate::StoreError;
 
 #[derive(Debug, Default)]
@@ -21,6 +21,10 @@ pub(super) struct Tally {
     counts: BTreeMap<(GroupRow, Status), i64>,
     seen: BTreeMap<GroupRow, (Timestamp, Timestamp)>,
     sources: BTreeMap<String, Arrived>,
+    /// Versions of the consumers whose letters arrived.
+    arrivals: triage::Arrivals,
+    /// Letters by group and minute.
+    minutes: HashMap<(GroupRow, i64), u64>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -43,9 +47,6 @@ const SEE: &str = "
        SET first_seen = least(seen.first_seen, excluded.first_seen),
            last_seen = greatest(seen.last_seen, excluded.last_seen)";
 
-/// Only what was resolved is written: a storm into a living group touches no row of `groups`.
-const COME_BACK: &str = "UPDATE groups SET status = $2 WHERE id = ANY($1) AND status = $3";
-
 /// A source that a letter went away from captured nothing now.
 const ARRIVE: &str = "
     INSERT INTO sources
@@ -61,7 +62,10 @@ impl Tally {
     }
 
     /// A letter arrived in the group.
-    pub(super) fn see(&mut self, group: GroupRow, at: Timestamp) {
+    pub(super) fn see(&mut self, group: GroupRow, letter: &NewLetter) {
+        let at = letter.failed_at;
+        self.arrivals.entry(group).or_default().push(letter.consumer_version.clone());
+        *self.minutes.entry((group, Resolution::Minute.bucket(at))).or_default() += 1;
         let (first, last) = self.seen.entry(group).or_insert((at, at));
         *first = (*first).min(at);
         *last = (*last).max(at);
@@ -72,7 +76,8 @@ impl Tally {
     }
 
     pub(super) async fn write(&self, db: &Transaction<'_>, now: Timestamp) -> Result<(), StoreError> {
-        self.write_seen(db).await?;
+        self.write_seen(db, now).await?;
+        triage::write_trends(db, &self.minutes, now).await?;
         let counts = self.counts.iter().filter(|(_, delta)| **delta != 0);
         let (keys, deltas): (Vec<_>, Vec<i64>) = counts.unzip();
         if !keys.is_empty() {
@@ -93,17 +98,14 @@ impl Tally {
         Ok(())
     }
 
-    async fn write_seen(&self, db: &Transaction<'_>) -> Result<(), StoreError> {
+    async fn write_seen(&self, db: &Transaction<'_>, now: Timestamp) -> Result<(), StoreError> {
         if self.seen.is_empty() {
             return Ok(());
         }
         let groups: Vec<i64> = self.seen.keys().copied().collect();
         let first: Vec<i64> = self.seen.values().map(|(first, _)| first.as_micros()).collect();
         let last: Vec<i64> = self.seen.values().map(|(_, last)| last.as_micros()).collect();
-        let back = i16::from(GroupStatus::Regressed.number());
-        let resolved = i16::from(GroupStatus::Resolved.number());
-        let statement = db.prepare_cached(COME_BACK).await.map_err(read_error)?;
-        db.execute(&statement, &[&groups, &back, &resolved]).await.map_err(read_error)?;
+        triage::arrive(db, &self.arrivals, now).await?;
         let statement = db.prepare_cached(SEE).await.map_err(read_error)?;
         db.execute(&statement, &[&groups, &first, &last]).await.map_err(read_error)?;
         Ok(())

@@ -7,7 +7,7 @@ use dlo_core::group::StatusCounts;
 use dlo_core::letter::Status;
 
 use super::rows::{self, GroupRow};
-use super::{groups, read_error, replays};
+use super::{groups, read_error, replays, triage};
 use crate::{SourceVerification, StoreError, Verification};
 
 pub(super) async fn verify(snapshot: &Transaction<'_>) -> Result<Verification, StoreError> {
@@ -34,6 +34,7 @@ pub(super) async fn verify(snapshot: &Transaction<'_>) -> Result<Verification, S
     }
     problems.extend(orphans(snapshot).await?);
     problems.extend(replays::problems(snapshot).await?);
+    problems.extend(triage::problems(snapshot).await?);
     let letters = found.values().map(StatusCounts::total).sum();
     Ok(Verification { letters, sources: sources.into_values().collect(), problems })
 }

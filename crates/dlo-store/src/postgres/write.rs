@@ -140,7 +140,7 @@ async fn write(
     let mut log = Vec::new();
     for row in &new {
         tally.count(row.group.row, row.letter.status, 1);
-        tally.see(row.group.row, row.letter.failed_at);
+        tally.see(row.group.row, row.letter);
         let arrived = tally.arrived(&row.letter.source);
         arrived.captured += 1;
         arrived.deaths += 1;

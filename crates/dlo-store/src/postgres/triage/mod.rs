@@ -1,6 +1,8 @@
-//! Triage in the shared store.
+//! Triage in the shared store. What people change is one transaction at a time over all processes, by an advisory lock; the
+//! letters that arrive meanwhile lock only the group that they bring back or wake.
 
 use async_trait::async_trait;
+use deadpool_postgres::Transaction;
 use dlo_core::deploy::{Deploy, NewDeploy};
 use dlo_core::group::{Change, Group, Similar};
 use dlo_core::id::GroupId;
@@ -8,179 +10,251 @@ use dlo_core::time::Timestamp;
 use dlo_core::trend::Window;
 use dlo_core::view::{View, ViewOf};
 
-use super::PostgresStore;
+use super::{ATTEMPTS, PostgresStore, audit, crossed, groups, read_error, snapshot, step_aside};
 use crate::triage::{
     AgeCount, Changed, ClassTrend, GroupTally, Link, NewLink, NewView, Note, Runbook, Sampled, Triage,
+    bounded_link, bounded_note, bounded_runbook,
 };
-use crate::{AuditEntry, Deed, StoreError};
+use crate::{AuditEntry, Deed, Page, StoreError};
 
-fn later() -> StoreError {
-    StoreError::Unsupported("not kept in PostgreSQL yet".into())
+mod beside;
+mod changes;
+mod deploys;
+mod family;
+mod look;
+mod runbooks;
+mod trends;
+mod views;
+
+pub(super) use changes::{Arrivals, arrive};
+pub(super) use look::{named_head, problems};
+pub(super) use trends::write as write_trends;
+
+/// Names the advisory lock under which people's changes are made: `dlot` in ASCII.
+const CHANGING: i64 = 0x64_6c6f_74;
+
+/// Answers from one snapshot.
+macro_rules! read {
+    ($store:ident, |$db:ident| $work:expr) => {{
+        let mut client = $store.client().await?;
+        let $db = &snapshot(&mut client).await?;
+        $work.await
+    }};
+}
+
+/// Writes in one transaction, alone among people's changes, a few times if it crosses letters that arrive.
+macro_rules! write {
+    ($store:ident, |$db:ident| $work:expr) => {{
+        let mut attempt = 1;
+        loop {
+            let answer = async {
+                let mut client = $store.client().await?;
+                let transaction = client.transaction().await.map_err(read_error)?;
+                let $db = &transaction;
+                lock($db).await?;
+                let answer = $work.await?;
+                transaction.commit().await.map_err(read_error)?;
+                Ok(answer)
+            };
+            match answer.await {
+                Err(error) if crossed(&error) && attempt < ATTEMPTS => step_aside(attempt).await,
+                answer => return answer,
+            }
+            attempt += 1;
+        }
+    }};
+}
+
+/// Until the end of the transaction, nobody else changes groups.
+async fn lock(db: &Transaction<'_>) -> Result<(), StoreError> {
+    db.execute("SELECT pg_advisory_xact_lock($1)::text", &[&CHANGING]).await.map(drop).map_err(read_error)
+}
+
+fn bounded(ids: &[GroupId]) -> Result<(), StoreError> {
+    if ids.len() > Page::MOST {
+        return Err(StoreError::Unsupported(format!("at most {} groups at once", Page::MOST)));
+    }
+    Ok(())
 }
 
 #[async_trait]
 impl Triage for PostgresStore {
     async fn change_groups(
         &self,
-        _ids: &[GroupId],
-        _change: &Change,
-        _deed: &Deed,
-        _now: Timestamp,
+        ids: &[GroupId],
+        change: &Change,
+        deed: &Deed,
+        now: Timestamp,
     ) -> Result<Vec<Changed>, StoreError> {
-        Err(later())
+        bounded(ids)?;
+        write!(self, |db| changes::change(db, ids, change, deed, now))
     }
 
-    async fn tend_groups(&self, _now: Timestamp) -> Result<u64, StoreError> {
-        Err(later())
+    async fn tend_groups(&self, now: Timestamp) -> Result<u64, StoreError> {
+        let woken = self.wake(now).await?;
+        let client = self.client().await?;
+        trends::prune(&client, now).await?;
+        Ok(woken)
     }
 
-    async fn tally_groups(&self, _assignee: Option<&str>) -> Result<GroupTally, StoreError> {
-        Err(later())
+    async fn tally_groups(&self, assignee: Option<&str>) -> Result<GroupTally, StoreError> {
+        read!(self, |db| look::tally(db, assignee))
     }
 
-    async fn oldest_open(&self, _ids: &[GroupId]) -> Result<Vec<Option<Timestamp>>, StoreError> {
-        Err(later())
+    async fn oldest_open(&self, ids: &[GroupId]) -> Result<Vec<Option<Timestamp>>, StoreError> {
+        bounded(ids)?;
+        read!(self, |db| look::oldest_open(db, ids))
     }
 
-    async fn similar_groups(&self, _id: GroupId) -> Result<Vec<(Group, Similar)>, StoreError> {
-        Err(later())
+    async fn similar_groups(&self, id: GroupId) -> Result<Vec<(Group, Similar)>, StoreError> {
+        read!(self, |db| look::similar_groups(db, id))
     }
 
-    async fn group_history(&self, _id: GroupId, _most: usize) -> Result<Vec<AuditEntry>, StoreError> {
-        Err(later())
+    async fn group_history(&self, id: GroupId, most: usize) -> Result<Vec<AuditEntry>, StoreError> {
+        let mut client = self.client().await?;
+        let db = snapshot(&mut client).await?;
+        let family: Vec<uuid::Uuid> =
+            groups::family(&db, id).await?.iter().map(|(_, group)| group.id.0).collect();
+        audit::of_groups(&db, &family, most.min(Page::MOST)).await
     }
 
     async fn add_note(
         &self,
-        _id: GroupId,
-        _text: &str,
-        _deed: &Deed,
-        _now: Timestamp,
+        id: GroupId,
+        text: &str,
+        deed: &Deed,
+        now: Timestamp,
     ) -> Result<Note, StoreError> {
-        Err(later())
+        let text = bounded_note(text)?;
+        write!(self, |db| beside::add_note(db, id, text, deed, now))
     }
 
-    async fn notes(&self, _id: GroupId) -> Result<Vec<Note>, StoreError> {
-        Err(later())
+    async fn notes(&self, id: GroupId) -> Result<Vec<Note>, StoreError> {
+        read!(self, |db| beside::notes(db, id))
     }
 
     async fn add_link(
         &self,
-        _id: GroupId,
-        _link: &NewLink,
-        _deed: &Deed,
-        _now: Timestamp,
+        id: GroupId,
+        link: &NewLink,
+        deed: &Deed,
+        now: Timestamp,
     ) -> Result<Link, StoreError> {
-        Err(later())
+        let link = bounded_link(link)?;
+        write!(self, |db| beside::add_link(db, id, &link, deed, now))
     }
 
     async fn remove_link(
         &self,
-        _id: GroupId,
-        _number: i64,
-        _deed: &Deed,
-        _now: Timestamp,
+        id: GroupId,
+        number: i64,
+        deed: &Deed,
+        now: Timestamp,
     ) -> Result<bool, StoreError> {
-        Err(later())
+        write!(self, |db| beside::remove_link(db, id, number, deed, now))
     }
 
-    async fn links(&self, _id: GroupId) -> Result<Vec<Link>, StoreError> {
-        Err(later())
+    async fn links(&self, id: GroupId) -> Result<Vec<Link>, StoreError> {
+        read!(self, |db| beside::links(db, id))
     }
 
-    async fn runbook(&self, _id: GroupId) -> Result<Option<Runbook>, StoreError> {
-        Err(later())
+    async fn runbook(&self, id: GroupId) -> Result<Option<Runbook>, StoreError> {
+        read!(self, |db| runbooks::read(db, id))
     }
 
     async fn write_runbook(
         &self,
-        _id: GroupId,
-        _text: &str,
-        _known: i64,
-        _deed: &Deed,
-        _now: Timestamp,
+        id: GroupId,
+        text: &str,
+        known: i64,
+        deed: &Deed,
+        now: Timestamp,
     ) -> Result<Runbook, StoreError> {
-        Err(later())
+        bounded_runbook(text)?;
+        write!(self, |db| runbooks::write(db, id, (text, known), deed, now))
     }
 
     async fn merge_groups(
         &self,
-        _head: GroupId,
-        _members: &[GroupId],
-        _deed: &Deed,
-        _now: Timestamp,
+        head: GroupId,
+        members: &[GroupId],
+        deed: &Deed,
+        now: Timestamp,
     ) -> Result<Group, StoreError> {
-        Err(later())
+        bounded(members)?;
+        write!(self, |db| family::merge(db, head, members, deed, now))
     }
 
-    async fn split_group(
-        &self,
-        _member: GroupId,
-        _deed: &Deed,
-        _now: Timestamp,
-    ) -> Result<Group, StoreError> {
-        Err(later())
+    async fn split_group(&self, member: GroupId, deed: &Deed, now: Timestamp) -> Result<Group, StoreError> {
+        write!(self, |db| family::split(db, member, deed, now))
     }
 
-    async fn members(&self, _head: GroupId) -> Result<Vec<Group>, StoreError> {
-        Err(later())
+    async fn members(&self, head: GroupId) -> Result<Vec<Group>, StoreError> {
+        read!(self, |db| family::members(db, head))
     }
 
-    async fn trends(&self, _ids: &[GroupId], _window: Window) -> Result<Vec<Vec<u64>>, StoreError> {
-        Err(later())
+    async fn trends(&self, ids: &[GroupId], window: Window) -> Result<Vec<Vec<u64>>, StoreError> {
+        bounded(ids)?;
+        read!(self, |db| trends::of_groups(db, ids, window))
     }
 
     async fn trend_by_class(
         &self,
-        _source: Option<&str>,
-        _window: Window,
+        source: Option<&str>,
+        window: Window,
     ) -> Result<Vec<ClassTrend>, StoreError> {
-        Err(later())
+        read!(self, |db| trends::by_class(db, source, window))
     }
 
-    async fn open_ages(&self, _now: Timestamp) -> Result<Vec<AgeCount>, StoreError> {
-        Err(later())
+    async fn open_ages(&self, now: Timestamp) -> Result<Vec<AgeCount>, StoreError> {
+        read!(self, |db| look::open_ages(db, now))
     }
 
     async fn mark_deploy(
         &self,
-        _what: &NewDeploy,
-        _at: Timestamp,
-        _deed: &Deed,
-        _now: Timestamp,
+        what: &NewDeploy,
+        at: Timestamp,
+        deed: &Deed,
+        now: Timestamp,
     ) -> Result<Deploy, StoreError> {
-        Err(later())
+        write!(self, |db| deploys::mark(db, what, at, deed, now))
     }
 
     async fn deploys(
         &self,
-        _from: Option<Timestamp>,
-        _until: Option<Timestamp>,
-        _most: usize,
+        from: Option<Timestamp>,
+        until: Option<Timestamp>,
+        most: usize,
     ) -> Result<Vec<Deploy>, StoreError> {
-        Err(later())
+        read!(self, |db| deploys::list(db, from, until, most))
     }
 
-    async fn save_view(&self, _view: &NewView, _deed: &Deed, _now: Timestamp) -> Result<View, StoreError> {
-        Err(later())
+    async fn save_view(&self, view: &NewView, deed: &Deed, now: Timestamp) -> Result<View, StoreError> {
+        write!(self, |db| views::save(db, view, deed, now))
     }
 
-    async fn views(&self, _person: Option<&str>) -> Result<Vec<View>, StoreError> {
-        Err(later())
+    async fn views(&self, person: Option<&str>) -> Result<Vec<View>, StoreError> {
+        read!(self, |db| views::list(db, person))
     }
 
     async fn remove_view(
         &self,
-        _name: &str,
-        _of: ViewOf,
-        _owner: Option<&str>,
-        _deed: &Deed,
-        _now: Timestamp,
+        name: &str,
+        of: ViewOf,
+        owner: Option<&str>,
+        deed: &Deed,
+        now: Timestamp,
     ) -> Result<bool, StoreError> {
-        Err(later())
+        write!(self, |db| views::remove(db, (name, of, owner), deed, now))
     }
 
-    async fn sample(&self, _id: GroupId, _most: usize) -> Result<Vec<Sampled>, StoreError> {
-        Err(later())
+    async fn sample(&self, id: GroupId, most: usize) -> Result<Vec<Sampled>, StoreError> {
+        read!(self, |db| look::sample(db, id, most))
+    }
+}
+
+impl PostgresStore {
+    async fn wake(&self, now: Timestamp) -> Result<u64, StoreError> {
+        write!(self, |db| changes::wake(db, now))
     }
 }

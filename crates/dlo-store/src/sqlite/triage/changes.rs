@@ -47,9 +47,9 @@ pub(super) fn change(
     for id in ids {
         let known = tools.shared.catalog(|catalog| {
             let row = catalog.head(*id)?;
-            catalog.groups.get(&row).map(|group| (row, group.id, Edit::of(group)))
+            catalog.groups.get(&row).cloned().map(|group| (row, group))
         });
-        let Some((row, head, mut edit)) = known else {
+        let Some((row, mut group)) = known else {
             results.push(Decided::Missing);
             continue;
         };
@@ -57,42 +57,18 @@ pub(super) fn change(
             results.push(Decided::Changed(row));
             continue;
         }
-        match change.apply(&edit.life, now) {
-            Err(why) => {
-                results.push(Decided::Illegal { status: edit.life.status, why });
-                continue;
-            }
-            Ok(life) => edit.life = life,
+        if let Err(why) = group.change(change, now) {
+            results.push(Decided::Illegal { status: group.life.status, why });
+            continue;
         }
-        apply(&mut edit, change);
         if let Change::Own { .. } = change {
-            let owner = (edit.owner.clone(), edit.owner_by_hand);
-            own_members(staged, tools, row, owner);
+            own_members(staged, tools, row, (group.owner.clone(), group.owner_by_hand));
         }
-        staged.edits.insert(row, edit);
-        audit::append(db, &audit::Row::of_group(now, change.deed(), head, deed, change.detail()))?;
+        staged.edits.insert(row, Edit::of(&group));
+        audit::append(db, &audit::Row::of_group(now, change.deed(), group.id, deed, change.detail()))?;
         results.push(Decided::Changed(row));
     }
     Ok(results)
-}
-
-/// What a change says beside where the group stands.
-fn apply(edit: &mut Edit, change: &Change) {
-    match change {
-        Change::Assign { to } => edit.assignee.clone_from(to),
-        Change::Own { team: Some(team) } => {
-            edit.owner = Some(team.clone());
-            edit.owner_by_hand = true;
-        }
-        // The rules will say whose it is.
-        Change::Own { team: None } => edit.owner_by_hand = false,
-        Change::Acknowledge
-        | Change::Fix
-        | Change::Resolve { .. }
-        | Change::Snooze { .. }
-        | Change::Ignore
-        | Change::Reopen => {}
-    }
 }
 
 /// Letters of members are found by the owner of their head.

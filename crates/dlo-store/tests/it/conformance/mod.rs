@@ -1,12 +1,14 @@
-//! The promises of `Store` and `Replays`, as plain functions over any engine. `conformance!` runs each of them as a test.
+//! The promises of `Store`, `Replays` and `Triage`, as plain functions over any engine. `conformance!` runs each of them as a test.
 //!
 //! A function that is not in the list below is dead code, and the compiler says so.
 
 use async_trait::async_trait;
 use dlo_store::{DynStore, StoreError, StoreLimits};
 
+pub(crate) mod beside;
 pub(crate) mod bytes;
 pub(crate) mod deaths;
+pub(crate) mod families;
 pub(crate) mod groups;
 pub(crate) mod insert;
 pub(crate) mod leases;
@@ -19,6 +21,7 @@ pub(crate) mod repairs;
 pub(crate) mod runs;
 pub(crate) mod search;
 pub(crate) mod steps;
+pub(crate) mod triage;
 
 /// A place where one store lives: a directory, a database. Empty at first; what is stored stays while it lives.
 #[async_trait]
@@ -173,6 +176,31 @@ macro_rules! conformance {
                 a_late_death_does_not_take_a_letter_from_another_replay
                 what_is_given_back_is_open_again
                 a_receipt_confirms_whatever_was_published
+            }
+            triage {
+                a_change_is_kept_with_its_deed
+                each_group_of_a_bulk_change_stands_for_itself
+                a_resolved_group_comes_back_by_a_letter_of_the_fixed_version_only
+                a_letter_that_dies_again_brings_a_resolved_group_back
+                a_snooze_ends_by_its_letters_or_its_date
+                an_owner_set_by_hand_is_not_overwritten_by_rules
+                groups_are_listed_in_each_order_and_by_what_people_said
+            }
+            families {
+                merged_groups_are_one_and_stay_so
+                members_of_a_merged_head_come_along_and_leave_alone
+                a_head_speaks_for_its_members
+                an_overflow_group_is_merged_with_none
+                groups_that_are_alike_are_named
+            }
+            beside {
+                notes_and_links_are_kept_and_bounded
+                a_runbook_is_replaced_by_whoever_read_the_latest
+                trends_count_what_arrived_at_each_resolution
+                open_letters_are_counted_by_their_age
+                deployments_are_listed_newest_first
+                views_are_ones_own_or_everybodys
+                a_sample_holds_the_newest_letters_with_key_and_payload
             }
             repairs {
                 a_repair_stands_beside_the_original_and_is_sent

@@ -1,0 +1,78 @@
+//! Owners: each team with its contact, its promise, and how much waits for it; and what nobody owns.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use dlo_core::letter::Status;
+use dlo_core::time::Timestamp;
+use dlo_store::triage::GroupOrder;
+use dlo_store::{GroupFilter, Page};
+use serde::Serialize;
+
+use super::error::Answer;
+use crate::office::Office;
+
+/// One team, or nobody.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct OwnerLine {
+    /// `None`: groups that nobody owns.
+    pub(crate) owner: Option<String>,
+    pub(crate) contact: Option<String>,
+    pub(crate) sla_seconds: Option<u64>,
+    /// Groups with open letters.
+    pub(crate) groups: u64,
+    pub(crate) open: u64,
+    pub(crate) oldest_open: Option<Timestamp>,
+    /// Whether the oldest letter is older than was promised.
+    pub(crate) overdue: bool,
+}
+
+#[derive(Serialize)]
+struct OwnersOut {
+    owners: Vec<OwnerLine>,
+}
+
+pub(crate) async fn list(State(office): State<Arc<Office>>) -> Answer<Response> {
+    Ok(Json(OwnersOut { owners: lines(&office).await? }).into_response())
+}
+
+/// Every team that is known or owns something, nobody first, then those with the most open letters.
+pub(crate) async fn lines(office: &Office) -> Answer<Vec<OwnerLine>> {
+    let teams = office.triage.teams();
+    let empty = |owner: &Option<String>| {
+        let team = owner.as_deref().and_then(|owner| teams.get(owner)).cloned().unwrap_or_default();
+        let sla_seconds = team.sla.map(|sla| sla.as_secs());
+        OwnerLine { owner: owner.clone(), contact: team.contact, sla_seconds, ..OwnerLine::default() }
+    };
+    let mut lines: BTreeMap<Option<String>, OwnerLine> =
+        teams.0.keys().map(|name| Some(name.clone())).map(|owner| (owner.clone(), empty(&owner))).collect();
+    // Oldest first, so that the first group of an owner has its oldest letter.
+    let filter = GroupFilter { order: GroupOrder::OldestOpen, ..GroupFilter::default() };
+    let mut page = Page::first(Page::MOST);
+    loop {
+        let found = office.store.groups(&filter, &page).await?;
+        for group in &found.groups {
+            let line = lines.entry(group.owner.clone()).or_insert_with_key(empty);
+            if line.groups == 0 {
+                line.oldest_open = office.store.oldest_open(&[group.id]).await?.into_iter().next().flatten();
+            }
+            line.groups += 1;
+            line.open += group.counts.get(Status::Open);
+        }
+        match found.next {
+            Some(next) => page.cursor = Some(next),
+            None => break,
+        }
+    }
+    let now = office.now();
+    let mut lines: Vec<OwnerLine> = lines.into_values().collect();
+    for line in &mut lines {
+        let age = line.oldest_open.map(|oldest| now.since(oldest).as_secs());
+        line.overdue = age.zip(line.sla_seconds).is_some_and(|(age, sla)| age > sla);
+    }
+    lines.sort_by_key(|line| (line.owner.is_some(), std::cmp::Reverse(line.open)));
+    Ok(lines)
+}

@@ -1,0 +1,97 @@
+//! Triage in the office: what belongs to a group beside its numbers, and the small work that is done behind.
+//!
+//! `whole.rs` puts together what one screen, or one answer, tells of a group. The loop here wakes snoozed groups, forgets old
+//! buckets of trends, and counts the ages of open letters, which is too dear to be done for each who asks.
+
+mod whole;
+
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use dlo_core::known::KnownPatterns;
+use dlo_core::teams::Teams;
+use dlo_core::time::Timestamp;
+use dlo_store::triage::AgeCount;
+use tokio_util::sync::CancellationToken;
+
+use crate::office::Office;
+
+pub(crate) use whole::{Whole, sample, whole};
+
+/// How often snoozes are looked at.
+const TICK: Duration = Duration::from_secs(20);
+/// Buckets are forgotten, and ages counted, every so many ticks.
+const SELDOM: u32 = 3;
+
+/// What is known of failures, teams and ages. Rules may change while the office runs.
+#[derive(Debug, Default)]
+pub(crate) struct TriageDesk {
+    known: RwLock<Option<Arc<KnownPatterns>>>,
+    teams: RwLock<Arc<Teams>>,
+    ages: RwLock<Option<Ages>>,
+}
+
+/// How old open letters were at a time.
+#[derive(Debug, Clone)]
+pub(crate) struct Ages {
+    pub(crate) at: Timestamp,
+    pub(crate) counts: Vec<AgeCount>,
+}
+
+impl TriageDesk {
+    pub(crate) fn new(known: Option<KnownPatterns>, teams: Teams) -> Self {
+        let desk = Self::default();
+        desk.set(known, teams);
+        desk
+    }
+
+    /// From now on these patterns and teams are known. Without patterns, the built-in ones are.
+    pub(crate) fn set(&self, known: Option<KnownPatterns>, teams: Teams) {
+        let known = known.or_else(|| KnownPatterns::compile(Vec::new()).ok());
+        *self.known.write().unwrap_or_else(PoisonError::into_inner) = known.map(Arc::new);
+        *self.teams.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(teams);
+    }
+
+    pub(crate) fn known(&self) -> Option<Arc<KnownPatterns>> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn teams(&self) -> Arc<Teams> {
+        self.teams.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The ages as they were counted last; `None` shortly after a start.
+    pub(crate) fn ages(&self) -> Option<Ages> {
+        self.ages.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Tends groups until `stop`. Every server does: all of it may be done twice.
+pub(crate) async fn run(office: Arc<Office>, stop: CancellationToken) {
+    let mut tick = tokio::time::interval(TICK);
+    tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut ticks = 0_u32;
+    while stop.run_until_cancelled(tick.tick()).await.is_some() {
+        if ticks.is_multiple_of(SELDOM) && stop.run_until_cancelled(count_ages(&office)).await.is_none() {
+            return;
+        }
+        ticks = ticks.wrapping_add(1);
+        match office.store.tend_groups(office.now()).await {
+            Ok(0) => {}
+            Ok(woken) => tracing::info!(groups = woken, "snoozed groups woke"),
+            Err(error) => tracing::warn!(%error, "groups are tended when the store answers again"),
+        }
+    }
+}
+
+async fn count_ages(office: &Office) {
+    let at = office.now();
+    match office.store.open_ages(at).await {
+        Ok(counts) => {
+            *office.triage.ages.write().unwrap_or_else(PoisonError::into_inner) = Some(Ages { at, counts });
+        }
+        Err(error) => {
+            tracing::warn!(%error, "the ages of open letters are counted when the store answers again")
+        }
+    }
+}

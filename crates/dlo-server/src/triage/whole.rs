@@ -1,0 +1,104 @@
+//! A group with everything that belongs to it, and a look into its newest letters.
+
+use dlo_core::deploy::{Deploy, SHORTLY, began_after};
+use dlo_core::group::{Group, Similar};
+use dlo_core::id::GroupId;
+use dlo_core::known::{Known, Symptom};
+use dlo_core::limits;
+use dlo_core::query::{Matcher, Query, Term};
+use dlo_core::sample::{Sample, break_down};
+use dlo_core::teams::{Standing, Team};
+use dlo_core::time::Timestamp;
+use dlo_store::triage::{Link, Note, Runbook, Sampled};
+use dlo_store::{AuditEntry, Deed, Event, Page};
+
+use crate::api::error::Answer;
+use crate::office::Office;
+
+/// Entries of a group's history that are told.
+const HISTORY: usize = 50;
+/// Marks that are looked at before a beginning.
+const MARKS: usize = 200;
+
+/// Everything that is told of one group.
+#[derive(Debug)]
+pub(crate) struct Whole {
+    pub(crate) group: Group,
+    pub(crate) members: Vec<Group>,
+    pub(crate) oldest_open: Option<Timestamp>,
+    pub(crate) team: Option<Team>,
+    pub(crate) standing: Option<Standing>,
+    pub(crate) known: Option<Known>,
+    pub(crate) similar: Vec<(Group, Similar)>,
+    pub(crate) notes: Vec<Note>,
+    pub(crate) links: Vec<Link>,
+    pub(crate) runbook: Option<Runbook>,
+    /// Marks shortly before it began or came back; [`began_after`] says which is the likely one.
+    pub(crate) deploys: Vec<Deploy>,
+    pub(crate) history: Vec<AuditEntry>,
+}
+
+/// Puts together what is told of a group, masked.
+pub(crate) async fn whole(office: &Office, id: GroupId) -> Answer<Whole> {
+    let store = &office.store;
+    let mut group = store.group(id).await?;
+    let id = group.id;
+    let known = known(office, &group).await?;
+    let began = group.life.regressed_at.unwrap_or(group.first_seen);
+    let oldest_open = store.oldest_open(&[id]).await?.into_iter().next().flatten();
+    let teams = office.triage.teams();
+    let mut members = if group.members > 0 { store.members(id).await? } else { Vec::new() };
+    let mut similar = store.similar_groups(id).await?;
+    office.mask.groups(std::slice::from_mut(&mut group));
+    office.mask.groups(&mut members);
+    similar.iter_mut().for_each(|(group, _)| office.mask.groups(std::slice::from_mut(group)));
+    Ok(Whole {
+        standing: teams.standing(group.owner.as_deref(), oldest_open, office.now()),
+        team: group.owner.as_deref().and_then(|owner| teams.get(owner)).cloned(),
+        known,
+        members,
+        oldest_open,
+        similar,
+        notes: store.notes(id).await?,
+        links: store.links(id).await?,
+        runbook: store.runbook(id).await?,
+        deploys: store.deploys(Some(began.minus(SHORTLY)), Some(began), MARKS).await?,
+        history: store.group_history(id, HISTORY).await?,
+        group,
+    })
+}
+
+impl Whole {
+    /// The deployment after which it began or came back.
+    pub(crate) fn began_after(&self) -> Option<dlo_core::deploy::BeganAfter<'_>> {
+        began_after(&self.group, &self.deploys)
+    }
+}
+
+/// What a group usually means: its words speak first, then the code and the reason of its newest letter.
+async fn known(office: &Office, group: &Group) -> Answer<Option<Known>> {
+    let Some(patterns) = office.triage.known() else { return Ok(None) };
+    let term = Term { negated: false, matcher: Matcher::Group(group.id) };
+    let newest = office.store.letters(&Query { terms: vec![term] }, &Page::first(1)).await?.letters.pop();
+    Ok(patterns.find(&Symptom {
+        queue: &group.queue,
+        consumer: group.consumer.as_deref(),
+        event_type: group.event_type.as_deref(),
+        class: group.error_class.as_deref(),
+        message: &group.template,
+        code: newest.as_ref().and_then(|letter| letter.error_code.as_deref()),
+        reason: newest.as_ref().map(|letter| letter.reason),
+    }))
+}
+
+/// What the newest letters of a group have in common. Payloads are read for it, so that is audited; what is hidden stays so.
+pub(crate) async fn sample(office: &Office, id: GroupId, most: usize, reader: &Deed) -> Answer<Sample> {
+    let mut sampled = office.store.sample(id, most.min(limits::SAMPLE)).await?;
+    if !sampled.is_empty() {
+        office.store.note(Event::PayloadRead, sampled.len() as u64, reader, office.now()).await?;
+    }
+    for Sampled { key, payload, .. } in &mut sampled {
+        office.mask.sampled(key, payload);
+    }
+    Ok(break_down(sampled.iter().map(|one| (one.key.as_deref(), &one.payload[..]))))
+}

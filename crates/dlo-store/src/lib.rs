@@ -10,7 +10,8 @@
 //!   that ends in the key is ordered newest first, and a page is one range of it.
 //! - *Counts are rows,* per group and status, changed in the same transaction as the letters.
 //! - *Payloads stand apart,* compressed in blocks, written in the same transaction. Listing never reads them.
-//! - *Error words are indexed at write time, payload words behind it;* what is not indexed yet is scanned.
+//! - *Exact values of a row are indexed at write time, texts and fields of payloads behind it;* what is not indexed yet is
+//!   scanned.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -28,12 +29,14 @@ mod audit_row;
 mod block;
 mod error;
 mod filter;
+mod grams;
 mod model;
 mod moves;
 mod names;
 mod place;
 mod planned;
 pub mod postgres;
+mod postings;
 mod prepare;
 mod repairs;
 pub mod replays;

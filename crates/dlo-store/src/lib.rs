@@ -156,8 +156,8 @@ pub trait Store: replays::Replays + triage::Triage {
     /// Gives a lease back before it runs out. Giving back what one does not hold changes nothing.
     async fn release(&self, name: &str, holder: &str) -> Result<(), StoreError>;
 
-    /// Indexes payloads that are not in the text index yet; returns how many letters are left. The embedded
-    /// store does so by itself when it is idle; tests and shutdown call it to be done.
+    /// Indexes letters whose texts and fields are not in the index yet; returns how many are left. Stores do so by
+    /// themselves, behind the rows; tests and whoever fills a store call it to be done.
     async fn index_payloads(&self) -> Result<u64, StoreError>;
 
     /// Writes a consistent copy of everything to a new file while the store goes on working.

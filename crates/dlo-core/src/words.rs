@@ -1,42 +1,95 @@
-//! Text as search sees it: words, and exact values.
+//! Text as search sees it: folded text with the parts that it is found by, and exact values.
 //!
-//! One definition for both stores and for scanning what is not indexed yet, so that all three agree. A word is a run
-//! of letters and digits, lower case, cut to 40 characters. Text matches a phrase when the phrase's words
-//! stand in it one after the other. An exact value (a key, a header, a JSON field) becomes one token that is a hash
-//! of its field and value; a hit is verified against the row, so that a collision finds nothing.
+//! One definition for both stores and for scanning what is not indexed yet, so that all three agree. Text is folded: lower
+//! case, and whatever stands between letters and digits is one space. A text is found when what was asked for stands
+//! anywhere in it, also inside a longer word. An index need not know texts for that: it knows the [`grams`] of their words,
+//! and [`wanted`] says which of them every match has. An exact value (a key, a header, a JSON field) becomes one
+//! token that is a hash of its field and value. A hit is verified against the row, so an index may promise too much.
 
 use serde_json::Value;
 
-/// Characters of a word; the rest is cut.
-const WORD: usize = 40;
-/// Bytes of a payload in which words are looked for.
+/// Characters of a gram.
+pub const GRAM: usize = 5;
+/// Characters of a word from which on an index can find it.
+pub const SHORTEST: usize = 3;
+/// Grams of one text that are looked up; the rest is left to verification.
+const WANTED: usize = 32;
+/// Bytes of a payload in which text is looked for.
 pub const SCANNED: usize = 64 * 1024;
 /// JSON fields indexed for one payload.
 const FIELDS: usize = 2_000;
 
-/// The words of a text, in order, repeated as they are.
-pub fn words(text: &str) -> impl Iterator<Item = String> + '_ {
-    text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).map(|word| {
-        let cut = word.char_indices().nth(WORD).map_or(word, |(at, _)| &word[..at]);
-        if cut.is_ascii() { cut.to_ascii_lowercase() } else { cut.to_lowercase() }
+/// Text in lower case, with one space for whatever stands between its words. Character by character, so that a part of
+/// a text is folded as it is inside the whole.
+pub fn fold(text: &str) -> String {
+    let mut folded = String::with_capacity(text.len());
+    let mut gap = false;
+    for c in text.chars() {
+        if !c.is_alphanumeric() {
+            gap = true;
+            continue;
+        }
+        if gap && !folded.is_empty() {
+            folded.push(' ');
+        }
+        gap = false;
+        if c.is_ascii() {
+            folded.push(c.to_ascii_lowercase());
+        } else {
+            folded.extend(c.to_lowercase());
+        }
+    }
+    folded
+}
+
+/// Whether folded text stands in `text`. What has no word is found nowhere.
+pub fn contains(text: &str, folded: &str) -> bool {
+    !folded.is_empty() && fold(text).contains(folded)
+}
+
+/// For every place of a word of folded text, the characters from there on: [`GRAM`] of them, or fewer at the word's end.
+pub fn grams(folded: &str) -> impl Iterator<Item = &str> {
+    folded.split(' ').flat_map(|word| {
+        word.char_indices().map(|(at, _)| {
+            let rest = &word[at..];
+            rest.char_indices().nth(GRAM).map_or(rest, |(end, _)| &rest[..end])
+        })
     })
 }
 
-/// Whether the words of `phrase` stand in `text` one after the other. A phrase without words is found nowhere.
-pub fn contains(text: &str, phrase: &[String]) -> bool {
-    let Some(first) = phrase.first() else { return false };
-    let found: Vec<String> = words(text).collect();
-    found.windows(phrase.len()).any(|window| window[0] == *first && window == phrase)
+/// What every text has among its grams in which this stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wanted<'t> {
+    /// This gram.
+    Gram(&'t str),
+    /// A gram that begins so.
+    Beginning(&'t str),
+}
+
+/// The grams that every text has in which this folded text stands. None: its words are too short for an index.
+pub fn wanted(folded: &str) -> Vec<Wanted<'_>> {
+    let words = folded.split(' ').flat_map(|word| {
+        let length = word.chars().count();
+        let whole = grams(word).take((length + 1).saturating_sub(GRAM)).map(Wanted::Gram);
+        let short = Some(Wanted::Beginning(word)).filter(|_| (SHORTEST..GRAM).contains(&length));
+        whole.chain(short)
+    });
+    words.take(WANTED).collect()
 }
 
 /// The token of an exact value: `x` and sixteen hex digits.
 pub fn exact(field: &str, value: &[u8]) -> String {
+    format!("x{:016x}", exact_hash(field, value))
+}
+
+/// The number in the token of an exact value.
+pub fn exact_hash(field: &str, value: &[u8]) -> u64 {
     // FNV-1a: stable over versions and machines, which the index on disk needs; hits are verified, so it may collide.
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
     for byte in field.bytes().chain([0]).chain(value.iter().copied()) {
         hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
     }
-    format!("x{hash:016x}")
+    hash
 }
 
 /// The part of a payload in which words are looked for, as text.
@@ -107,27 +160,34 @@ pub fn payload_has(payload: &[u8], path: &[String], value: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn phrase(text: &str) -> Vec<String> {
-        words(text).collect()
+    #[test]
+    fn folded_text_is_lower_case_words_with_one_space_between() {
+        assert_eq!(fold("pin 560001: not in Tax-Table (Straße)"), "pin 560001 not in tax table straße");
+        assert_eq!(fold("--- !!"), "");
+        // A sigma at the end of a word is that in the middle of a longer one.
+        assert!(contains("ΟΔΟΣΑ", &fold("οδοΣ")));
     }
 
     #[test]
-    fn words_are_lower_case_runs_of_letters_and_digits() {
+    fn text_is_found_anywhere_also_inside_a_word() {
+        let text = "order ORD-88812: pin 560001 not in TaxTable";
+        for part in ["ord-888", "ORD 88812", "560", "axtab", "not in tax", "6000", "e"] {
+            assert!(contains(text, &fold(part)), "{part}");
+        }
+        for part in ["tax in", "tax table", "889", ""] {
+            assert!(!contains(text, &fold(part)), "{part}");
+        }
+    }
+
+    #[test]
+    fn whatever_contains_a_text_has_the_grams_that_are_wanted() {
         assert_eq!(
-            phrase("pin 560001: not in Tax-Table (Straße)"),
-            ["pin", "560001", "not", "in", "tax", "table", "straße"]
+            grams("taxed pin").collect::<Vec<_>>(),
+            ["taxed", "axed", "xed", "ed", "d", "pin", "in", "n"]
         );
-        assert_eq!(phrase("--- !!"), Vec::<String>::new());
-        assert_eq!(phrase(&"é".repeat(50))[0].chars().count(), 40);
-    }
-
-    #[test]
-    fn a_phrase_matches_whole_words_in_their_order() {
-        let text = "pin 560001 not in tax table";
-        assert!(contains(text, &phrase("NOT in tax")));
-        assert!(!contains(text, &phrase("tax in")));
-        assert!(!contains(text, &phrase("tab")));
-        assert!(!contains(text, &[]));
+        assert_eq!(wanted("in taxes of 5600"), [Wanted::Gram("taxes"), Wanted::Beginning("5600")]);
+        assert_eq!(wanted("straße"), [Wanted::Gram("straß"), Wanted::Gram("traße")]);
+        assert_eq!(wanted("a bc"), []);
     }
 
     #[test]

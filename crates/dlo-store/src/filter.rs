@@ -5,6 +5,8 @@
 
 use std::borrow::Cow;
 
+use std::ops::RangeInclusive;
+
 use dlo_core::group::Group;
 use dlo_core::id::GroupId;
 use dlo_core::letter::{Letter, Status};
@@ -14,6 +16,7 @@ use dlo_core::words;
 
 use crate::StoreError;
 use crate::block::Cold;
+use crate::grams::{self, Term as IndexTerm};
 use crate::place::{Place, Range};
 use crate::prepare::{has_token, header_field};
 
@@ -23,16 +26,27 @@ pub(crate) struct Filter<'q> {
     terms: &'q [Term],
     /// Tokens that every match has in the index of rows.
     pub(crate) quick: Vec<String>,
-    /// Tokens that every match has in the index of blocks.
-    pub(crate) deep: Vec<String>,
-    /// Phrases of which every match has all words, each in the one index or the other.
-    pub(crate) phrases: Vec<Vec<String>>,
+    /// Hashes of exact values that every match has in its block.
+    pub(crate) exact: Vec<u64>,
+    /// Folded texts that stand in the error text or in the payload of every match.
+    pub(crate) texts: Vec<String>,
+    /// For each term the folded text it asks for; empty where it asks for none.
+    folded: Vec<String>,
 }
 
 impl<'q> Filter<'q> {
     pub(crate) fn new(query: &'q Query) -> Self {
-        let mut filter =
-            Self { terms: &query.terms, quick: Vec::new(), deep: Vec::new(), phrases: Vec::new() };
+        let folded = |term: &Term| match &term.matcher {
+            Matcher::Text(text) => words::fold(text),
+            _ => String::new(),
+        };
+        let mut filter = Self {
+            terms: &query.terms,
+            quick: Vec::new(),
+            exact: Vec::new(),
+            texts: Vec::new(),
+            folded: query.terms.iter().map(folded).collect(),
+        };
         for term in query.terms.iter().filter(|term| !term.negated) {
             filter.take_tokens(&term.matcher);
         }
@@ -52,12 +66,12 @@ impl<'q> Filter<'q> {
             Matcher::Reason(value) => self.take_exact("reason", value.as_str()),
             Matcher::Verdict(value) if has_token(*value) => self.take_exact("verdict", value.as_str()),
             Matcher::Header { name, value } => {
-                self.deep.push(words::exact(&header_field(name), value.as_bytes()))
+                self.exact.push(words::exact_hash(&header_field(name), value.as_bytes()));
             }
             Matcher::Payload { path, value } => {
-                self.deep.push(words::exact(&words::payload_field(path), value.as_bytes()));
+                self.exact.push(words::exact_hash(&words::payload_field(path), value.as_bytes()));
             }
-            Matcher::Text(text) => self.phrases.push(words::words(text).collect()),
+            Matcher::Text(text) => self.texts.push(words::fold(text)),
             _ => {}
         }
     }
@@ -66,14 +80,17 @@ impl<'q> Filter<'q> {
         self.quick.push(words::exact(field, value.as_bytes()));
     }
 
+    /// Ranges of terms of which the block of every match has one each; none: no index helps.
+    pub(crate) fn wanted(&self) -> Vec<RangeInclusive<IndexTerm>> {
+        let exact = self.exact.iter().map(|hash| grams::exact(*hash)).map(|term| term..=term);
+        exact.chain(self.texts.iter().flat_map(|text| grams::wanted(text))).collect()
+    }
+
     /// Whether some term cannot be decided for this letter without its block: text is looked for in the error first.
     pub(crate) fn needs_block(&self, letter: &Letter) -> bool {
-        self.terms.iter().any(|term| match &term.matcher {
+        self.terms.iter().zip(&self.folded).any(|(term, folded)| match &term.matcher {
             Matcher::Header { .. } | Matcher::Payload { .. } => true,
-            Matcher::Text(text) => {
-                let phrase: Vec<String> = words::words(text).collect();
-                term.negated || !words::contains(&letter.error_message, &phrase)
-            }
+            Matcher::Text(_) => term.negated || !words::contains(&letter.error_message, folded),
             _ => false,
         })
     }
@@ -163,9 +180,11 @@ impl<'q> Filter<'q> {
 
     /// Whether row and block together satisfy the terms that need the block.
     pub(crate) fn block_matches(&self, letter: &Letter, cold: &Cold) -> bool {
-        self.terms.iter().all(|term| match block_says(letter, cold, &term.matcher) {
-            Some(holds) => holds != term.negated,
-            None => true,
+        self.terms.iter().zip(&self.folded).all(|(term, folded)| {
+            match block_says(letter, cold, &term.matcher, folded) {
+                Some(holds) => holds != term.negated,
+                None => true,
+            }
         })
     }
 }
@@ -249,19 +268,16 @@ fn row_says(letter: &Letter, matcher: &Matcher) -> Option<bool> {
     }
 }
 
-fn block_says(letter: &Letter, cold: &Cold, matcher: &Matcher) -> Option<bool> {
+fn block_says(letter: &Letter, cold: &Cold, matcher: &Matcher, folded: &str) -> Option<bool> {
     match matcher {
         Matcher::Header { name, value } => Some(cold.headers.iter().any(|header| {
             header.name.eq_ignore_ascii_case(name) && header.value.as_deref() == Some(value.as_bytes())
         })),
         Matcher::Payload { path, value } => Some(words::payload_has(&cold.payload.0, path, value)),
-        Matcher::Text(text) => {
-            let phrase: Vec<String> = words::words(text).collect();
-            Some(
-                words::contains(&letter.error_message, &phrase)
-                    || words::contains(&words::scanned(&cold.payload.0), &phrase),
-            )
-        }
+        Matcher::Text(_) => Some(
+            words::contains(&letter.error_message, folded)
+                || words::contains(&words::scanned(&cold.payload.0), folded),
+        ),
         _ => None,
     }
 }

@@ -10,7 +10,8 @@
 //!   that ends in the key is ordered newest first, and a page is one range of it.
 //! - *Counts are rows,* per group and status, changed in the same transaction as the letters.
 //! - *Payloads stand apart,* compressed in blocks, written in the same transaction. Listing never reads them.
-//! - *Error words are indexed at write time, payload words behind it;* what is not indexed yet is scanned.
+//! - *Exact values of a row are indexed at write time, texts and fields of payloads behind it;* what is not indexed yet is
+//!   scanned.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -28,12 +29,14 @@ mod audit_row;
 mod block;
 mod error;
 mod filter;
+mod grams;
 mod model;
 mod moves;
 mod names;
 mod place;
 mod planned;
 pub mod postgres;
+mod postings;
 mod prepare;
 mod repairs;
 pub mod replays;
@@ -153,8 +156,8 @@ pub trait Store: replays::Replays + triage::Triage {
     /// Gives a lease back before it runs out. Giving back what one does not hold changes nothing.
     async fn release(&self, name: &str, holder: &str) -> Result<(), StoreError>;
 
-    /// Indexes payloads that are not in the text index yet; returns how many letters are left. The embedded
-    /// store does so by itself when it is idle; tests and shutdown call it to be done.
+    /// Indexes letters whose texts and fields are not in the index yet; returns how many are left. Stores do so by
+    /// themselves, behind the rows; tests and whoever fills a store call it to be done.
     async fn index_payloads(&self) -> Result<u64, StoreError>;
 
     /// Writes a consistent copy of everything to a new file while the store goes on working.

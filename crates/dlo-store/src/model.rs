@@ -347,6 +347,9 @@ pub struct StoreLimits {
     pub batch: usize,
     /// How long the first letter of a transaction may wait for company.
     pub linger: Duration,
+    /// Whether the embedded store indexes texts by itself, behind the rows. Otherwise only [`crate::Store::index_payloads`]
+    /// does: for filling a store, and for measuring what the index costs.
+    pub index_behind: bool,
 }
 
 impl Default for StoreLimits {
@@ -356,6 +359,7 @@ impl Default for StoreLimits {
             waiting_bytes: 24 * 1024 * 1024,
             batch: 5_000,
             linger: Duration::ZERO,
+            index_behind: true,
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::{Batch, Checkpoint, Lease, StoreError};
 #[derive(Debug)]
 pub(crate) struct Prepared {
     pub(crate) letters: Vec<NewLetter>,
-    /// For each letter, the tokens found at once: error words and exact values.
+    /// For each letter, the tokens found at once: exact values.
     pub(crate) tokens: Vec<String>,
     pub(crate) blocks: Vec<Packed>,
     /// For each letter, (block, slot), both by index.
@@ -68,22 +68,10 @@ impl Prepared {
     }
 }
 
-/// The tokens of what stands in the row: words of the error message, and the exact values people look letters up by.
+/// The tokens of what stands in the row: the exact values people look letters up by.
 pub(crate) fn quick_tokens(letter: &NewLetter) -> String {
-    let mut text = String::with_capacity(letter.error_message.len() + 80);
-    let mut push = |token: &str| {
-        if !text.is_empty() {
-            text.push(' ');
-        }
-        text.push_str(token);
-    };
-    for word in words::words(&letter.error_message) {
-        push(&word);
-    }
-    for (field, value) in exact_values(letter) {
-        push(&words::exact(field, value));
-    }
-    text
+    let tokens: Vec<String> = exact_values(letter).map(|(field, value)| words::exact(field, value)).collect();
+    tokens.join(" ")
 }
 
 /// Only what one looks letters up by, and what is rare enough to be worth a stream of its own: nearly every letter
@@ -114,33 +102,31 @@ pub(crate) fn has_token(verdict: VerdictKind) -> bool {
     verdict != VerdictKind::DeadLetter
 }
 
-/// The tokens of what stands in a block: words of the payload, its JSON fields, and headers. Indexed behind the write.
-pub(crate) fn deep_tokens(cold: &Cold) -> String {
-    let mut seen = std::collections::HashSet::new();
-    let mut text = String::new();
-    let mut push = |token: String| {
-        if !seen.contains(&token) {
-            if !text.is_empty() {
-                text.push(' ');
-            }
-            text.push_str(&token);
-            seen.insert(token);
-        }
-    };
+/// Calls `visit` with the hash of every exact value that stands in a block: headers, and fields of a JSON payload.
+pub(crate) fn exact_hashes(cold: &Cold, visit: &mut impl FnMut(u64)) {
     for header in cold.headers.iter() {
         if let Some(value) = &header.value {
-            push(words::exact(&header_field(&header.name), value));
+            visit(words::exact_hash(&header_field(&header.name), value));
         }
     }
     if let Ok(document) = serde_json::from_slice(&cold.payload.0) {
         words::json_fields(&document, &mut |path, value| {
-            push(words::exact(&words::payload_field(path), value.as_bytes()));
+            visit(words::exact_hash(&words::payload_field(path), value.as_bytes()));
         });
     }
-    for word in words::words(&words::scanned(&cold.payload.0)) {
-        push(word);
+}
+
+/// The tokens of a letter's texts and fields, each once. Indexed behind the write.
+pub(crate) fn deep_tokens(error_message: &str, cold: &Cold) -> Vec<String> {
+    let mut tokens = std::collections::BTreeSet::new();
+    exact_hashes(cold, &mut |hash| {
+        tokens.insert(format!("x{hash:016x}"));
+    });
+    for text in [words::fold(error_message), words::fold(&words::scanned(&cold.payload.0))] {
+        let long = |gram: &&str| gram.chars().nth(words::SHORTEST - 1).is_some();
+        tokens.extend(words::grams(&text).filter(long).map(String::from));
     }
-    text
+    tokens.into_iter().collect()
 }
 
 /// The field name under which a header is indexed; names are compared without regard to case.

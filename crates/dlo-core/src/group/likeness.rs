@@ -83,7 +83,7 @@ fn overlap(mine: &BTreeSet<String>, theirs: &BTreeSet<String>) -> f64 {
 }
 
 fn tokens(template: &str) -> BTreeSet<String> {
-    words::words(template).filter(|word| word.len() > 1).collect()
+    words::fold(template).split(' ').filter(|word| word.len() > 1).map(String::from).collect()
 }
 
 #[cfg(test)]

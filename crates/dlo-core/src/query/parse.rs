@@ -56,7 +56,7 @@ impl RawTerm {
 
 /// A free word or phrase.
 fn free(text: &str, piece: Piece) -> Result<Matcher, QueryError> {
-    let has_word = words::words(&piece.text).next().is_some();
+    let has_word = !words::fold(&piece.text).is_empty();
     if has_word { Ok(Matcher::Text(piece.text)) } else { Err(Problem::NoWord.at(text, piece.at)) }
 }
 

@@ -84,8 +84,23 @@ proptest! {
 
     #[test]
     fn any_payload_is_searched(payload in prop::collection::vec(any::<u8>(), 0..200), phrase in "\\PC{0,12}") {
-        let phrase: Vec<String> = words::words(&phrase).collect();
-        let _ = words::contains(&words::scanned(&payload), &phrase);
-        let _ = words::payload_has(&payload, &phrase, "x");
+        let folded = words::fold(&phrase);
+        let _ = words::contains(&words::scanned(&payload), &folded);
+        let _ = words::payload_has(&payload, &[folded], "x");
+    }
+
+    #[test]
+    fn a_text_has_every_gram_that_is_wanted_of_a_part_of_it(text in "\\PC{0,24}", from in 0_usize..24, length in 0_usize..24) {
+        let part: String = text.chars().skip(from).take(length).collect();
+        let (whole, part) = (words::fold(&text), words::fold(&part));
+        prop_assert!(part.is_empty() || words::contains(&text, &part));
+        let grams: Vec<&str> = words::grams(&whole).collect();
+        for wanted in words::wanted(&part) {
+            let found = match &wanted {
+                words::Wanted::Gram(gram) => grams.contains(gram),
+                words::Wanted::Beginning(start) => grams.iter().any(|gram| gram.starts_with(start)),
+            };
+            prop_assert!(found, "{:?} of {:?} in {:?}", wanted, part, whole);
+        }
     }
 }

@@ -192,8 +192,8 @@ async fn move_letter(
     Ok(())
 }
 
-/// Error words anew; the payload's words move along. The mark first: if the index is just being written, this waits for it,
-/// and then finds the words instead of the mark.
+/// Exact values anew; texts are indexed again, since the error text is another. The mark first: if the index is just being
+/// written, this waits for it, and then finds what was written instead of the mark.
 async fn move_words(
     db: &Transaction<'_>,
     row: &Row<'_>,
@@ -211,10 +211,10 @@ async fn move_words(
     db.execute("INSERT INTO quick VALUES ($1, array_to_tsvector($2))", &[to, &tokens])
         .await
         .map_err(read_error)?;
-    for sql in
-        ["UPDATE unindexed SET place = $2 WHERE place = $1", "UPDATE deep SET place = $2 WHERE place = $1"]
-    {
-        db.execute(sql, &[from, to]).await.map_err(read_error)?;
+    for sql in ["DELETE FROM unindexed WHERE place = $1", "DELETE FROM deep WHERE place = $1"] {
+        db.execute(sql, &[from]).await.map_err(read_error)?;
     }
+    let mark = "INSERT INTO unindexed SELECT place, block, slot FROM letters WHERE place = $1";
+    db.execute(mark, &[to]).await.map_err(read_error)?;
     Ok(())
 }

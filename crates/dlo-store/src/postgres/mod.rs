@@ -166,21 +166,8 @@ async fn index_behind(pool: Pool, arrived: Arc<Notify>) {
         if pool.is_closed() {
             return;
         }
-        if let Err(error) = index_all(&pool).await {
+        if let Err(error) = index::all(&pool).await {
             tracing::warn!(%error, "payloads could not be indexed; they are scanned meanwhile");
-        }
-    }
-}
-
-/// Indexes until no mark is left that nobody else works on.
-async fn index_all(pool: &Pool) -> Result<(), StoreError> {
-    let mut client = pool.get().await.map_err(pool_error)?;
-    loop {
-        let db = client.transaction().await.map_err(read_error)?;
-        let indexed = index::turn(&db).await?;
-        db.commit().await.map_err(read_error)?;
-        if indexed == 0 {
-            return Ok(());
         }
     }
 }
@@ -366,9 +353,7 @@ impl Store for PostgresStore {
     }
 
     async fn index_payloads(&self) -> Result<u64, StoreError> {
-        index_all(&self.pool).await?;
-        let mut client = self.client().await?;
-        index::waiting(&snapshot(&mut client).await?).await
+        index::finish(&self.pool).await
     }
 
     async fn backup(&self, _to: &Path) -> Result<(), StoreError> {

@@ -231,8 +231,8 @@ impl<'q> Search<'q> {
     /// The cheapest stream of candidates that misses nothing; `None` if nothing can match.
     async fn candidates(&self, db: &Transaction<'_>) -> Result<Option<Stream>, StoreError> {
         let statuses = self.statuses();
-        // A phrase without a single word is found nowhere.
-        if statuses.is_empty() || self.filter.phrases.iter().any(Vec::is_empty) {
+        // A text without a single word is found nowhere.
+        if statuses.is_empty() || self.filter.texts.iter().any(String::is_empty) {
             return Ok(None);
         }
         let walk =
@@ -259,19 +259,12 @@ impl<'q> Search<'q> {
         Ok(Some(walk))
     }
 
-    /// The stream of the words asked for: exact values before phrases, the longest phrase of several.
+    /// The stream of the exact values of rows, or else of what stands in texts and blocks.
     async fn words(&self, db: &Transaction<'_>) -> Result<Option<Stream>, StoreError> {
         if !self.filter.quick.is_empty() {
             return Stream::quick(db, &self.filter.quick).await.map(Some);
         }
-        if !self.filter.deep.is_empty() {
-            return Stream::deep(db, &self.filter.deep).await.map(Some);
-        }
-        let letters = |phrase: &&Vec<String>| phrase.iter().map(String::len).sum::<usize>();
-        match self.filter.phrases.iter().max_by_key(letters) {
-            Some(phrase) => Stream::either(db, phrase).await.map(Some),
-            None => Ok(None),
-        }
+        Stream::deep(db, &self.filter).await
     }
 }
 

@@ -6,11 +6,13 @@
 use std::fmt::Write;
 
 use deadpool_postgres::Transaction;
+use dlo_core::words::{self, Wanted};
 use tokio_postgres::types::ToSql;
 
 use super::read_error;
 use super::rows::{self, Found, GroupRow};
 use crate::StoreError;
+use crate::filter::Filter;
 use crate::place::Range;
 
 /// One source of candidates. It may give too many, never too few.
@@ -20,11 +22,10 @@ pub(super) enum Stream {
     Statuses(Vec<i16>),
     /// Single (group, status) pairs, merged.
     Pairs(Vec<GroupRow>, Vec<i16>),
-    /// Letters with all words, by the word indexes; what is not indexed yet comes along.
-    Words {
-        quick: Option<Words>,
-        deep: Option<Words>,
-    },
+    /// Letters with these exact values, by the index of rows.
+    Quick(Words),
+    /// Letters with these texts and fields, by the index behind the rows; what is not indexed yet comes along.
+    Deep(Words),
 }
 
 /// Words to find in one of the indexes.
@@ -36,33 +37,42 @@ pub(super) struct Words {
 }
 
 impl Words {
-    /// Looks up what is known of these words in `table`.
+    /// Looks up what is known of these words in `table`; each is the beginning of a word where it says so.
     ///
     /// For a word that is not among the common ones the planner assumes half a percent, and walks the whole table for it.
-    async fn new(db: &Transaction<'_>, table: &str, words: &[String]) -> Result<Option<Self>, StoreError> {
-        let sql = "SELECT $2::text[] <@ coalesce((SELECT most_common_elems::text::text[] FROM pg_stats
-                    WHERE schemaname = current_schema() AND tablename = $1 AND attname = 'words'), '{}')";
+    async fn new(db: &Transaction<'_>, table: &str, words: &[(&str, bool)]) -> Result<Self, StoreError> {
+        let sql = "SELECT coalesce(bool_and(EXISTS (SELECT 1 FROM UNNEST(s.common) c (word)
+                          WHERE CASE WHEN w.beginning THEN starts_with(c.word, w.word) ELSE c.word = w.word END)), false)
+                     FROM UNNEST($2::text[], $3::bool[]) AS w (word, beginning),
+                          (SELECT coalesce((SELECT most_common_elems::text::text[] FROM pg_stats
+                            WHERE schemaname = current_schema() AND tablename = $1 AND attname = 'words'), '{}')) s (common)";
         let statement = db.prepare_cached(sql).await.map_err(read_error)?;
-        let row = db.query_one(&statement, &[&table, &words]).await.map_err(read_error)?;
-        Ok(Some(Self { query: tsquery(words), common: row.get(0) }))
+        let (texts, beginnings): (Vec<&str>, Vec<bool>) = words.iter().copied().unzip();
+        let row = db.query_one(&statement, &[&table, &texts, &beginnings]).await.map_err(read_error)?;
+        Ok(Self { query: tsquery(words), common: row.get(0) })
     }
 }
 
 impl Stream {
-    /// Letters that have all words in the index of rows.
-    pub(super) async fn quick(db: &Transaction<'_>, words: &[String]) -> Result<Self, StoreError> {
-        Ok(Self::Words { quick: Words::new(db, "quick", words).await?, deep: None })
+    /// Letters that have all of these in the index of rows.
+    pub(super) async fn quick(db: &Transaction<'_>, tokens: &[String]) -> Result<Self, StoreError> {
+        let words: Vec<(&str, bool)> = tokens.iter().map(|token| (token.as_str(), false)).collect();
+        Words::new(db, "quick", &words).await.map(Self::Quick)
     }
 
-    /// Letters that have all words in the index of payloads.
-    pub(super) async fn deep(db: &Transaction<'_>, words: &[String]) -> Result<Self, StoreError> {
-        Ok(Self::Words { quick: None, deep: Words::new(db, "deep", words).await? })
-    }
-
-    /// Letters that have all words in the one index or in the other.
-    pub(super) async fn either(db: &Transaction<'_>, words: &[String]) -> Result<Self, StoreError> {
-        let quick = Words::new(db, "quick", words).await?;
-        Ok(Self::Words { quick, deep: Words::new(db, "deep", words).await? })
+    /// Letters that have what the query wants of texts and blocks; `None` if no index helps.
+    pub(super) async fn deep(db: &Transaction<'_>, filter: &Filter<'_>) -> Result<Option<Self>, StoreError> {
+        let exact: Vec<String> = filter.exact.iter().map(|hash| format!("x{hash:016x}")).collect();
+        let exact = exact.iter().map(|token| (token.as_str(), false));
+        let grams = filter.texts.iter().flat_map(|text| words::wanted(text)).map(|wanted| match wanted {
+            Wanted::Gram(gram) => (gram, false),
+            Wanted::Beginning(start) => (start, true),
+        });
+        let words: Vec<(&str, bool)> = exact.chain(grams).collect();
+        if words.is_empty() {
+            return Ok(None);
+        }
+        Words::new(db, "deep", &words).await.map(|words| Some(Self::Deep(words)))
     }
 
     /// The next candidates, at most `limit`, newest first. Fewer mean that none is left.
@@ -90,7 +100,15 @@ impl Stream {
                     ranges("letters", "group_id = t.group_id AND status = t.status AND")
                 )
             }
-            Self::Words { quick, deep } => words(quick.as_ref(), deep.as_ref(), &mut parameters),
+            Self::Quick(wanted) => {
+                parameters.push(&wanted.query);
+                format!("SELECT place FROM ({}) q", wanted.ordered("quick"))
+            }
+            Self::Deep(wanted) => {
+                parameters.push(&wanted.query);
+                let (indexed, waiting) = (wanted.ordered("deep"), ranges("unindexed", ""));
+                format!("SELECT place FROM (({indexed}) UNION ({waiting})) u")
+            }
         };
         let sql = format!(
             "SELECT {} FROM ({candidates} ORDER BY place DESC LIMIT $3) c
@@ -99,7 +117,7 @@ impl Stream {
         );
         let found = match self {
             // Planned anew each time: how rare a word is decides between its index and a walk.
-            Self::Words { .. } => db.query(&sql, &parameters).await.map_err(read_error)?,
+            Self::Quick(_) | Self::Deep(_) => db.query(&sql, &parameters).await.map_err(read_error)?,
             Self::Everything | Self::Statuses(_) | Self::Pairs(..) => {
                 let statement = db.prepare_cached(&sql).await.map_err(read_error)?;
                 db.query(&statement, &parameters).await.map_err(read_error)?
@@ -120,34 +138,23 @@ fn ordered(table: &str, condition: &str, by: &str) -> String {
     )
 }
 
-fn words<'p>(
-    quick: Option<&'p Words>,
-    deep: Option<&'p Words>,
-    parameters: &mut Vec<&'p (dyn ToSql + Sync)>,
-) -> String {
-    let mut sources = Vec::new();
-    for (table, wanted) in [("quick", quick), ("deep", deep)] {
-        if let Some(wanted) = wanted {
-            parameters.push(&wanted.query);
-            let condition = format!("words @@ ${}::text::tsquery AND", parameters.len());
-            // Not the column itself: a walk along it is no way to find a rare word.
-            let by = if wanted.common { "place" } else { "place + 0" };
-            sources.push(format!("({})", ordered(table, &condition, by)));
-        }
+impl Words {
+    /// The newest places of an index with these words, which are the fourth parameter.
+    fn ordered(&self, table: &str) -> String {
+        // Not the column itself: a walk along it is no way to find a rare word.
+        let by = if self.common { "place" } else { "place + 0" };
+        ordered(table, "words @@ $4::text::tsquery AND", by)
     }
-    if deep.is_some() {
-        sources.push(format!("({})", ranges("unindexed", "")));
-    }
-    format!("SELECT place FROM ({}) u", sources.join(" UNION "))
 }
 
 /// All of these words, as PostgreSQL writes it. Words are letters and digits, so that quotes are all they need.
-fn tsquery(words: &[String]) -> String {
+fn tsquery(words: &[(&str, bool)]) -> String {
     let mut query = String::new();
-    for word in words {
+    for (word, beginning) in words {
         let and = if query.is_empty() { "" } else { " & " };
+        let any = if *beginning { ":*" } else { "" };
         // Writing to a string does not fail.
-        let _ = write!(query, "{and}'{}'", word.replace('\\', "\\\\").replace('\'', "''"));
+        let _ = write!(query, "{and}'{}'{any}", word.replace('\\', "\\\\").replace('\'', "''"));
     }
     query
 }
@@ -158,7 +165,7 @@ mod tests {
 
     #[test]
     fn words_are_quoted_and_joined_by_and() {
-        let words = ["tax", "straße", "o'neil", "a\\b"].map(String::from);
-        assert_eq!(tsquery(&words), r"'tax' & 'straße' & 'o''neil' & 'a\\b'");
+        let words = [("tax", true), ("straße", false), ("o'neil", false), ("a\\b", false)];
+        assert_eq!(tsquery(&words), r"'tax':* & 'straße' & 'o''neil' & 'a\\b'");
     }
 }

@@ -200,7 +200,6 @@ fn move_letter(
 /// Tells the block of the letter's payload where the letter stands now, and has it indexed anew. Returns how many
 /// letters wait for the index because of it.
 fn move_payload(db: &Connection, block: i64, from: Place, to: Place) -> Result<u64, StoreError> {
-    db.execute("DELETE FROM deep WHERE rowid = ?1", [from.0]).map_err(read_error)?;
     let places: Option<Vec<u8>> = db
         .query_row("SELECT places FROM blocks WHERE id = ?1", [block], |row| row.get(0))
         .optional()

@@ -132,19 +132,31 @@ fn name_of(group: &Group, named: Named) -> Option<&str> {
 
 pub(super) fn stats(db: &Connection, shared: &Shared, unindexed: u64) -> Result<Stats, StoreError> {
     let (mut stats, open) = shared.catalog(|catalog| (numbers(catalog, unindexed), open_groups(catalog)));
-    for (row, source) in open {
-        let time = oldest_open(db, row)?;
-        let entry = stats.sources.iter_mut().find(|entry| entry.source == source);
-        if let (Some(time), Some(entry)) = (time, entry) {
-            entry.oldest_open = Some(entry.oldest_open.map_or(time, |known| known.min(time)));
+    for entry in &mut stats.sources {
+        for (first_seen, row) in open.get(&entry.source).into_iter().flatten() {
+            // No letter of a group is older than when it was first seen, so those behind have none that is older either.
+            if entry.oldest_open.is_some_and(|oldest| first_seen.time() >= oldest) {
+                break;
+            }
+            let time = oldest_open(db, *row)?;
+            entry.oldest_open = [entry.oldest_open, time].into_iter().flatten().min();
         }
     }
     Ok(stats)
 }
 
-fn open_groups(catalog: &Catalog) -> Vec<(GroupRow, String)> {
-    let open = catalog.groups.iter().filter(|(_, group)| group.counts.get(Status::Open) > 0);
-    open.map(|(row, group)| (*row, group.source.clone())).collect()
+/// By source the groups that have open letters, those first that were seen first.
+fn open_groups(catalog: &Catalog) -> BTreeMap<String, Vec<(Place, GroupRow)>> {
+    let mut open: BTreeMap<String, Vec<(Place, GroupRow)>> = BTreeMap::new();
+    for (row, group) in catalog.groups.iter().filter(|(_, group)| group.counts.get(Status::Open) > 0) {
+        let seen = (Place::from(group.first_seen), *row);
+        match open.get_mut(&group.source) {
+            Some(groups) => groups.push(seen),
+            None => drop(open.insert(group.source.clone(), vec![seen])),
+        }
+    }
+    open.values_mut().for_each(|groups| groups.sort_unstable());
+    open
 }
 
 fn numbers(catalog: &Catalog, unindexed: u64) -> Stats {

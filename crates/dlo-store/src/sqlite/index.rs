@@ -1,85 +1,191 @@
-//! The payload index, behind the durable rows: a few blocks at a time, oldest first.
+//! The index of texts and fields, behind the durable rows: built beside the writer, some hundred blocks at a time.
 //!
-//! A block is unpacked, its letters' tokens are written and its mark in `unindexed` is taken off, in one transaction.
-//! What is not indexed yet is scanned by searches, so a lag costs time and never an answer.
+//! Blocks that wait are unpacked and read into terms ([`build`]); their chunks are written and their marks in `unindexed`
+//! taken off in one transaction ([`store`]). A block whose letters moved meanwhile keeps its mark. What is not indexed yet
+//! is scanned by searches, so a lag costs time and never an answer. `merge.rs` keeps segments few, `indexer.rs` is the
+//! thread that does both.
 
 use std::sync::atomic::Ordering;
 
-use rusqlite::{Connection, params};
+use dlo_core::words;
+use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
 use super::read_error;
-use super::writer::Writer;
+use super::writer::Shared;
 use crate::StoreError;
 use crate::block::Block;
-use crate::prepare::deep_tokens;
+use crate::grams::{self, GRAMS, TERM_BITS, Term};
+use crate::postings::{Chunk, Chunker, Posting};
+use crate::prepare::exact_hashes;
 
-/// Blocks of one turn: some two hundred and fifty small letters, about twenty milliseconds.
-const TURN: i64 = 8;
+/// Blocks of one turn: some eight thousand small letters, ten megabytes of postings.
+const TURN: usize = 256;
+/// Bytes of packed blocks of one turn; a large letter has a block to itself.
+const TURN_BYTES: usize = 16 * 1024 * 1024;
 
-/// Indexes a few blocks; `false` when nothing is left or it failed.
-pub(super) fn step(writer: &mut Writer) -> bool {
-    match turn(&mut writer.connection) {
-        Ok(0) => {
-            writer.shared.unindexed.store(0, Ordering::Relaxed);
-            false
-        }
-        Ok(letters) => {
-            let left = writer.shared.unindexed.load(Ordering::Relaxed).saturating_sub(letters);
-            // At least one while blocks may be left; the turn that finds none sets it to zero.
-            writer.shared.unindexed.store(left.max(1), Ordering::Relaxed);
-            true
-        }
-        Err(error) => {
-            tracing::warn!(%error, "payloads could not be indexed; they are scanned meanwhile");
-            false
-        }
-    }
+/// A segment ready to be written.
+pub(super) struct Built {
+    blocks: Vec<Listed>,
+    chunks: Vec<Chunk>,
 }
 
-/// Returns how many letters were indexed; zero when no block was left.
-fn turn(connection: &mut Connection) -> Result<u64, StoreError> {
-    let transaction = connection.transaction().map_err(read_error)?;
-    let mut letters = 0;
+/// A block as it was read: its id, and the places of its letters at that moment.
+struct Listed {
+    id: i64,
+    places: Vec<u8>,
+}
+
+/// Reads the blocks that have waited longest; `None` when none waits.
+pub(super) fn build(db: &Connection) -> Result<Option<Built>, StoreError> {
+    // One snapshot: the places of a block and the rows at these places belong together.
+    let db = &db.unchecked_transaction().map_err(read_error)?;
+    let sql = "SELECT u.block, b.places, b.data FROM unindexed u JOIN blocks b ON b.id = u.block
+                ORDER BY u.block LIMIT ?1";
+    let mut statement = db.prepare_cached(sql).map_err(read_error)?;
+    let mut rows = statement.query([TURN as i64]).map_err(read_error)?;
+    let (mut blocks, mut postings, mut bytes) = (Vec::new(), Vec::new(), 0);
+    let mut terms = Terms::default();
+    while bytes < TURN_BYTES
+        && let Some(row) = rows.next().map_err(read_error)?
     {
-        let mut next = transaction
-            .prepare_cached(
-                "SELECT u.block, b.places, b.data FROM unindexed u JOIN blocks b ON b.id = u.block
-                  ORDER BY u.block LIMIT ?1",
-            )
-            .map_err(read_error)?;
-        let blocks: Vec<(i64, Vec<u8>, Vec<u8>)> = next
-            .query_map([TURN], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
-            .and_then(Iterator::collect)
-            .map_err(read_error)?;
-        for (block, places, data) in blocks {
-            letters += index_block(&transaction, &places, &data)?.max(1);
-            transaction.execute("DELETE FROM unindexed WHERE block = ?1", [block]).map_err(read_error)?;
+        let data = row.get_ref(2).and_then(|value| Ok(value.as_blob()?)).map_err(read_error)?;
+        let listed = Listed { id: row.get(0).map_err(read_error)?, places: row.get(1).map_err(read_error)? };
+        bytes += data.len();
+        // What is damaged must not hold up the others; reading its letters says what is wrong with it.
+        if let Ok(block) = Block::open(data) {
+            read_block(db, &block, &listed.places, &mut terms)?;
+            terms.drain(|term| postings.push(Posting::new(term, blocks.len())));
         }
+        blocks.push(listed);
     }
-    transaction.commit().map_err(read_error)?;
-    Ok(letters)
+    if blocks.is_empty() {
+        return Ok(None);
+    }
+    postings.sort_unstable();
+    let mut chunker = Chunker::default();
+    postings.into_iter().for_each(|posting| chunker.push(posting));
+    Ok(Some(Built { blocks, chunks: chunker.finish() }))
 }
 
-fn index_block(db: &Connection, places: &[u8], data: &[u8]) -> Result<u64, StoreError> {
-    // What is damaged must not hold up the others; reading its letters says what is wrong with it.
-    let Ok(block) = Block::open(data) else { return Ok(0) };
-    let mut insert = db
-        .prepare_cached("INSERT OR REPLACE INTO deep (rowid, tokens) VALUES (?1, ?2)")
-        .map_err(read_error)?;
-    let mut letters = 0;
+/// The terms of every letter of a block.
+fn read_block(
+    db: &Transaction<'_>,
+    block: &Block,
+    places: &[u8],
+    terms: &mut Terms,
+) -> Result<(), StoreError> {
+    let mut error_message =
+        db.prepare_cached("SELECT error_message FROM letters WHERE place = ?1").map_err(read_error)?;
     for (slot, place) in places_of(places).enumerate().take(block.len()) {
         if place <= 0 {
             continue;
         }
-        letters += 1;
+        let text: Option<String> =
+            error_message.query_row([place], |row| row.get(0)).optional().map_err(read_error)?;
+        grams::of_text(&words::fold(&text.unwrap_or_default()), &mut |term| terms.add(term));
         if let Ok(cold) = block.cold(slot) {
-            insert.execute(params![place, deep_tokens(&cold)]).map_err(read_error)?;
+            grams::of_text(&words::fold(&words::scanned(&cold.payload.0)), &mut |term| terms.add(term));
+            exact_hashes(&cold, &mut |hash| terms.exact.push(grams::exact(hash)));
         }
     }
-    Ok(letters)
+    Ok(())
 }
 
-/// The places that a block lists, slot by slot.
+/// The terms of one block, each once.
+struct Terms {
+    /// One bit for every gram that there is.
+    seen: Vec<u64>,
+    grams: Vec<Term>,
+    exact: Vec<Term>,
+}
+
+impl Default for Terms {
+    fn default() -> Self {
+        Self { seen: vec![0; GRAMS as usize / 64], grams: Vec::new(), exact: Vec::new() }
+    }
+}
+
+impl Terms {
+    fn add(&mut self, gram: Term) {
+        if let Some(word) = self.seen.get_mut(gram as usize / 64)
+            && *word & (1 << (gram % 64)) == 0
+        {
+            *word |= 1 << (gram % 64);
+            self.grams.push(gram);
+        }
+    }
+
+    fn drain(&mut self, mut take: impl FnMut(Term)) {
+        for gram in self.grams.drain(..) {
+            self.seen[gram as usize / 64] = 0;
+            take(gram);
+        }
+        self.exact.sort_unstable();
+        self.exact.dedup();
+        self.exact.drain(..).for_each(take);
+    }
+}
+
+/// Writes a segment and takes the marks off its blocks. Returns how many blocks do not wait any more.
+pub(super) fn store(
+    connection: &mut Connection,
+    shared: &Shared,
+    built: &Built,
+) -> Result<usize, StoreError> {
+    let transaction = connection.transaction().map_err(read_error)?;
+    let (mut unmarked, mut letters) = (0, 0);
+    {
+        let sql = "DELETE FROM unindexed WHERE block = ?1 AND (SELECT places FROM blocks WHERE id = ?1) = ?2";
+        let mut unmark = transaction.prepare_cached(sql).map_err(read_error)?;
+        for block in &built.blocks {
+            if unmark.execute(params![block.id, block.places]).map_err(read_error)? == 1 {
+                unmarked += 1;
+                letters += places_of(&block.places).filter(|place| *place > 0).count() as u64;
+            }
+        }
+    }
+    // Somebody else indexed them all meanwhile, or they are other blocks by now.
+    if unmarked > 0 {
+        let places =
+            || built.blocks.iter().flat_map(|block| places_of(&block.places)).filter(|place| *place > 0);
+        let span = (places().min().unwrap_or(0), places().max().unwrap_or(0));
+        let ids: Vec<i64> = built.blocks.iter().map(|block| block.id).collect();
+        write_segment(&transaction, span, &ids, &built.chunks)?;
+    }
+    transaction.commit().map_err(read_error)?;
+    let left = shared.unindexed.load(Ordering::Relaxed).saturating_sub(letters);
+    shared.unindexed.store(left, Ordering::Relaxed);
+    Ok(unmarked)
+}
+
+pub(super) fn write_segment(
+    db: &Transaction<'_>,
+    (low, top): (i64, i64),
+    blocks: &[i64],
+    chunks: &[Chunk],
+) -> Result<(), StoreError> {
+    let list: Vec<u8> = blocks.iter().flat_map(|id| id.to_le_bytes()).collect();
+    db.execute("INSERT INTO segments (low, top, blocks) VALUES (?1, ?2, ?3)", params![low, top, list])
+        .map_err(read_error)?;
+    let segment = db.last_insert_rowid();
+    let mut insert = db.prepare_cached("INSERT INTO grams VALUES (?1, ?2)").map_err(read_error)?;
+    for chunk in chunks {
+        insert.execute(params![chunk_key(segment, chunk.first), chunk.data]).map_err(read_error)?;
+    }
+    Ok(())
+}
+
+/// The key of a chunk: its segment, and its first term.
+pub(super) fn chunk_key(segment: i64, first: Term) -> i64 {
+    (segment << TERM_BITS) | i64::from(first)
+}
+
+/// The first term of the chunk with this key.
+pub(super) fn first_term(key: i64) -> Term {
+    (key & ((1 << TERM_BITS) - 1)) as Term
+}
+
+/// The places that a block lists, slot by slot; also the blocks that a segment lists.
 pub(super) fn places_of(list: &[u8]) -> impl Iterator<Item = i64> + '_ {
     list.chunks_exact(8).map(|eight| i64::from_le_bytes(eight.try_into().unwrap_or_default()))
 }

@@ -34,12 +34,15 @@ mod fold;
 mod grouping;
 mod groups;
 mod index;
+mod indexer;
 mod leases;
+mod merge;
 mod open;
 mod read;
 mod replays;
 mod rows;
 mod search;
+mod segments;
 mod steps;
 mod streams;
 mod triage;
@@ -60,6 +63,7 @@ pub struct SqliteStore {
     readers: Arc<Mutex<Vec<Connection>>>,
     reading: Arc<Semaphore>,
     _folding: fold::Folding,
+    _indexing: Option<indexer::Indexing>,
     _home: open::Home,
 }
 
@@ -90,6 +94,10 @@ impl SqliteStore {
             .name("dlo-store-writer".into())
             .spawn(move || writer.run(&inbox))
             .map_err(|e| StoreError::Refused(format!("cannot start the writing thread: {e}")))?;
+        let indexing = match limits.index_behind {
+            true => Some(indexer::Indexing::start(&home.database, Arc::clone(&shared), jobs.clone())?),
+            false => None,
+        };
         Ok(Arc::new(Self {
             database: home.database.clone(),
             jobs,
@@ -98,6 +106,7 @@ impl SqliteStore {
             readers: Arc::default(),
             reading: Arc::new(Semaphore::new(READERS)),
             _folding: fold::Folding::start(&home.database)?,
+            _indexing: indexing,
             _home: home,
         }))
     }
@@ -295,11 +304,7 @@ impl Store for SqliteStore {
     }
 
     async fn index_payloads(&self) -> Result<u64, StoreError> {
-        self.write(|writer| {
-            while index::step(writer) {}
-            index::waiting(&writer.connection)
-        })
-        .await
+        self.write(indexer::finish).await
     }
 
     async fn backup(&self, to: &Path) -> Result<(), StoreError> {

@@ -25,8 +25,10 @@ use crate::{LetterPage, Page, StoreError};
 const WORK: usize = 20_000;
 /// Opening one pair's stream costs about as much as walking this many rows.
 const PAIR_COST: u64 = 4;
-/// How far word hits are counted to choose the rarest.
+/// How far hits of an index are counted to choose the rarest.
 const HITS: usize = 1_000;
+/// Hits of an exact value that are looked through without asking for a rarer text.
+const FEW: usize = 100;
 
 pub(super) fn page(
     db: &Connection,
@@ -271,8 +273,8 @@ impl<'q> Search<'q> {
     /// The cheapest stream of candidates that misses nothing; `None` if nothing can match.
     fn candidates(&self, db: &Connection, shared: &Shared) -> Result<Option<Merged>, StoreError> {
         let (pairs, total) = shared.catalog(|catalog| (self.pairs(catalog), catalog.totals()));
-        // A phrase without a single word is found nowhere.
-        if pairs.pairs.is_empty() || self.filter.phrases.iter().any(Vec::is_empty) {
+        // A text without a single word is found nowhere.
+        if pairs.pairs.is_empty() || self.filter.texts.iter().any(String::is_empty) {
             return Ok(None);
         }
         if let Some(words) = self.rarest_words(db, pairs.letters)? {
@@ -293,61 +295,47 @@ impl<'q> Search<'q> {
         Ok(Some(Merged::new(streams, self.range)))
     }
 
-    /// The streams of the rarest words asked for, unless the groups asked for have fewer letters than there are hits.
+    /// The streams of the exact values or texts asked for, whichever are rarer, unless the groups asked for have fewer
+    /// letters than there are hits.
     fn rarest_words(&self, db: &Connection, letters: u64) -> Result<Option<Vec<Stream>>, StoreError> {
-        let mut rarest: Option<(usize, Vec<Stream>)> = None;
-        let mut consider = |candidate: (usize, Vec<Stream>)| {
-            if rarest.as_ref().is_none_or(|(fewest, _)| candidate.0 < *fewest) {
-                rarest = Some(candidate);
-            }
+        let mut rarest = match &self.filter.quick[..] {
+            [] => None,
+            tokens => Some(self.rarest_value(tokens, db)?),
         };
-        if !self.filter.quick.is_empty() {
-            consider(self.rarest_of(&self.filter.quick, &|tokens| Ok(vec![Stream::quick(tokens)]), db)?);
-        }
-        if !self.filter.deep.is_empty() {
-            let streams =
-                |tokens: &[String]| Ok(vec![Stream::deep(tokens), Stream::unindexed(db, self.range)?]);
-            consider(self.rarest_of(&self.filter.deep, &streams, db)?);
-        }
-        for phrase in &self.filter.phrases {
-            let streams = |tokens: &[String]| {
-                Ok(vec![Stream::quick(tokens), Stream::deep(tokens), Stream::unindexed(db, self.range)?])
-            };
-            consider(self.rarest_of(phrase, &streams, db)?);
+        let wanted = self.filter.wanted();
+        if !wanted.is_empty() && rarest.as_ref().is_none_or(|(hits, _)| *hits > FEW) {
+            let streams = vec![Stream::grams(db, wanted, self.range)?, Stream::unindexed(db, self.range)?];
+            let found = self.hits(streams, db)?;
+            if rarest.as_ref().is_none_or(|(fewest, _)| found.0 < *fewest) {
+                rarest = Some(found);
+            }
         }
         // Hits past the bound are not counted: then groups win up to twenty times as many letters.
         let few = |hits: usize| if hits <= HITS { hits as u64 } else { hits as u64 * 20 };
         Ok(rarest.filter(|(hits, _)| few(*hits) <= letters || *hits == 0).map(|(_, streams)| streams))
     }
 
-    /// The streams of the rarest of these tokens, with how many hits they have. A match has all of them, so one that is
+    /// The stream of the rarest of these exact values, with how many hits it has. A match has all of them, so one that is
     /// rare is enough; only where all are common are they asked for together, which costs a walk through each.
-    fn rarest_of(
-        &self,
-        tokens: &[String],
-        streams: &StreamsOf<'_>,
-        db: &Connection,
-    ) -> Result<(usize, Vec<Stream>), StoreError> {
-        let hits = |streams: &[Stream]| {
-            streams.iter().try_fold(0, |sum, stream| Ok(sum + stream.hits(db, self.range, HITS)?))
-        };
-        if tokens.len() > 1 {
-            let mut rarest: Option<(usize, Vec<Stream>)> = None;
-            for token in tokens {
-                let candidate = streams(std::slice::from_ref(token))?;
-                let found = hits(&candidate)?;
-                if rarest.as_ref().is_none_or(|(fewest, _)| found < *fewest) {
-                    rarest = Some((found, candidate));
-                }
-            }
-            if let Some((found, candidate)) = rarest.filter(|(found, _)| *found <= HITS) {
-                return Ok((found, candidate));
+    fn rarest_value(&self, tokens: &[String], db: &Connection) -> Result<(usize, Vec<Stream>), StoreError> {
+        let mut rarest: Option<(usize, Vec<Stream>)> = None;
+        for token in tokens {
+            let found = self.hits(vec![Stream::quick(std::slice::from_ref(token))], db)?;
+            if rarest.as_ref().is_none_or(|(fewest, _)| found.0 < *fewest) {
+                rarest = Some(found);
             }
         }
-        let together = streams(tokens)?;
-        Ok((hits(&together)?, together))
+        match rarest.filter(|(found, _)| *found <= HITS || tokens.len() == 1) {
+            Some(rarest) => Ok(rarest),
+            None => self.hits(vec![Stream::quick(tokens)], db),
+        }
+    }
+
+    fn hits(&self, mut streams: Vec<Stream>, db: &Connection) -> Result<(usize, Vec<Stream>), StoreError> {
+        let mut hits = 0;
+        for stream in &mut streams {
+            hits += stream.hits(db, self.range, HITS)?;
+        }
+        Ok((hits, streams))
     }
 }
-
-/// Makes the streams of letters that have all of some tokens.
-type StreamsOf<'a> = dyn Fn(&[String]) -> Result<Vec<Stream>, StoreError> + 'a;

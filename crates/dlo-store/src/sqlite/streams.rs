@@ -4,15 +4,17 @@
 //! has read little more. The merge hands out each place once, even if several streams have it.
 
 use std::collections::BinaryHeap;
+use std::ops::RangeInclusive;
 
 use dlo_core::letter::Status;
 use rusqlite::Connection;
 use rusqlite::types::Value;
 
 use super::catalog::GroupRow;
-
+use super::segments::Segments;
 use super::{index, read_error};
 use crate::StoreError;
+use crate::grams::Term;
 use crate::place::{Place, Range};
 
 /// Places fetched at once: the first chunk is small, since most pages need little of most streams.
@@ -31,6 +33,8 @@ pub(super) struct Stream {
 enum Kind {
     /// An index: the SQL takes two bounds and a limit behind its own parameters.
     Index { sql: &'static str, own: Vec<Value> },
+    /// The index of texts.
+    Grams(Segments),
     /// All there is stands in the buffer.
     Listed,
 }
@@ -63,13 +67,17 @@ impl Stream {
         Self::index(sql, vec![Value::Text(all_of(tokens))])
     }
 
-    pub(super) fn deep(tokens: &[String]) -> Self {
-        let sql = "SELECT rowid FROM deep WHERE deep MATCH ?4 AND rowid >= ?1 AND rowid < ?2
-                    ORDER BY rowid DESC LIMIT ?3";
-        Self::index(sql, vec![Value::Text(all_of(tokens))])
+    /// Letters in blocks that have a term of each of these ranges.
+    pub(super) fn grams(
+        db: &Connection,
+        wanted: Vec<RangeInclusive<Term>>,
+        range: Range,
+    ) -> Result<Self, StoreError> {
+        let kind = Kind::Grams(Segments::new(db, wanted, range)?);
+        Ok(Self { kind, buffer: Vec::new(), chunk: CHUNK })
     }
 
-    /// Every letter whose payload is not indexed yet.
+    /// Every letter whose texts are not indexed yet.
     pub(super) fn unindexed(db: &Connection, range: Range) -> Result<Self, StoreError> {
         let mut statement = db
             .prepare_cached("SELECT b.places FROM unindexed u JOIN blocks b ON b.id = u.block")
@@ -84,9 +92,10 @@ impl Stream {
     }
 
     /// How many places it has, counted up to a little more than `most`.
-    pub(super) fn hits(&self, db: &Connection, range: Range, most: usize) -> Result<usize, StoreError> {
-        match &self.kind {
+    pub(super) fn hits(&mut self, db: &Connection, range: Range, most: usize) -> Result<usize, StoreError> {
+        match &mut self.kind {
             Kind::Listed => Ok(self.buffer.len()),
+            Kind::Grams(segments) => segments.hits(db, range, most),
             Kind::Index { .. } => Ok(self.fetch(db, range, most + 1)?.len()),
         }
     }
@@ -110,6 +119,9 @@ impl Stream {
 
     /// The next place before `range.high`.
     fn next(&mut self, db: &Connection, range: Range) -> Result<Option<Place>, StoreError> {
+        if let Kind::Grams(segments) = &mut self.kind {
+            return segments.next(db, range);
+        }
         if self.buffer.is_empty() {
             self.buffer = self.fetch(db, range, self.chunk)?;
             self.buffer.reverse();

@@ -1,29 +1,20 @@
 //! The one thread that writes.
 //!
-//! Inserts that wait share a transaction, and so an fsync; everything else is a closure that runs between them. When
-//! nothing came for a moment, the thread indexes payloads, a few blocks at a time, so that indexing never holds up a
-//! letter for long; when the index lags far behind under steady load, it takes a turn after every transaction.
+//! Inserts that wait share a transaction, and so an fsync; everything else is a closure that runs between them, the
+//! chunks of the text index among it, which `indexer.rs` builds beside this thread.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::Receiver;
 use std::sync::{Arc, RwLock};
-use std::time::{Duration, Instant};
 
 use dlo_core::time::Timestamp;
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use super::catalog::{Catalog, Staged};
-use super::{index, leases, read_error, write};
+use super::{leases, read_error, write};
 use crate::prepare::Prepared;
 use crate::{Inserted, StoreError, StoreLimits};
-
-/// Letters that may wait for the payload index before it takes turns with inserts.
-const INDEX_LAG: u64 = 1_000_000;
-/// How long nothing must come before payloads are indexed: longer than the gaps inside a stream.
-const QUIET: Duration = Duration::from_millis(250);
-/// A transaction of fewer letters is a trickle, not a flood: indexing takes a turn after it, a few times a second.
-const TRICKLE: u64 = 200;
 
 /// What readers and the writer share.
 #[derive(Debug, Default)]
@@ -31,7 +22,7 @@ pub(super) struct Shared {
     pub(super) catalog: RwLock<Catalog>,
     /// Bytes of inserts that wait.
     pub(super) waiting: AtomicUsize,
-    /// Letters whose payload is not indexed yet.
+    /// Letters whose texts are not indexed yet.
     pub(super) unindexed: AtomicU64,
 }
 
@@ -77,26 +68,10 @@ impl Writer {
     /// Works until every sender is gone or one says to close.
     pub(super) fn run(mut self, jobs: &Receiver<Job>) {
         let mut held = None;
-        let mut indexed = Instant::now();
         loop {
-            let job = match held.take() {
-                Some(job) => job,
-                None => match self.next(jobs) {
-                    Some(job) => job,
-                    None => return,
-                },
-            };
+            let Some(job) = held.take().or_else(|| jobs.recv().ok()) else { return };
             match job {
-                Job::Insert(first) => {
-                    let before = self.shared.unindexed.load(Ordering::Relaxed);
-                    held = self.insert_together(*first, jobs);
-                    let lag = self.shared.unindexed.load(Ordering::Relaxed);
-                    let trickle = lag < before + TRICKLE && indexed.elapsed() >= QUIET;
-                    if lag > INDEX_LAG || (lag > 0 && trickle) {
-                        index::step(&mut self);
-                        indexed = Instant::now();
-                    }
-                }
+                Job::Insert(first) => held = self.insert_together(*first, jobs),
                 Job::Run(work) => work(&mut self),
                 Job::Close(done) => {
                     drop(self);
@@ -105,24 +80,6 @@ impl Writer {
                 }
             }
         }
-    }
-
-    /// The next job; while there is none, payloads are indexed.
-    fn next(&mut self, jobs: &Receiver<Job>) -> Option<Job> {
-        let mut patience = QUIET;
-        while self.shared.unindexed.load(Ordering::Relaxed) > 0 {
-            match jobs.recv_timeout(patience) {
-                Ok(job) => return Some(job),
-                Err(RecvTimeoutError::Disconnected) => return None,
-                Err(RecvTimeoutError::Timeout) => {
-                    if !index::step(self) {
-                        break;
-                    }
-                    patience = Duration::ZERO;
-                }
-            }
-        }
-        jobs.recv().ok()
     }
 
     /// Takes whatever inserts wait behind `first` into one transaction. Returns a job of another kind that came up.

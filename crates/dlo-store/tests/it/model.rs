@@ -130,9 +130,9 @@ fn has(id: LetterId, kept: &Kept, matcher: &Matcher) -> bool {
         Matcher::Payload { path, value } => serde_json::from_slice::<Value>(&first.message.payload.0)
             .is_ok_and(|document| stands_at(&document, path, value)),
         Matcher::Text(text) => {
-            let phrase: Vec<String> = words::words(text).collect();
+            let folded = words::fold(text);
             let payload = String::from_utf8_lossy(&first.message.payload.0);
-            words::contains(&latest.error_message, &phrase) || words::contains(&payload, &phrase)
+            words::contains(&latest.error_message, &folded) || words::contains(&payload, &folded)
         }
     }
 }

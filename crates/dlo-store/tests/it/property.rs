@@ -97,6 +97,13 @@ fn matchers() -> impl Strategy<Value = Matcher> {
         (ops(), 0..40_i64).prop_map(|(op, value)| Matcher::Size(Compare { op, value })),
         select(&["k", ""][..]).prop_map(|s| Matcher::Key(s.into())),
         proptest::collection::vec(select(WORDS), 1..3).prop_map(|words| Matcher::Text(words.join(" "))),
+        // Any part of what letters are made of, cut anywhere.
+        (proptest::collection::vec(select(WORDS), 1..4), 0..16_usize, 1..12_usize).prop_map(
+            |(words, from, length)| {
+                let text: String = words.join(" ").chars().skip(from).take(length).collect();
+                Matcher::Text(if text.trim().is_empty() { "app".into() } else { text })
+            }
+        ),
         select(WORDS).prop_map(|word| Matcher::Payload {
             path: vec!["fruit".into(), "name".into()],
             value: word.into()

@@ -124,8 +124,8 @@ macro_rules! conformance {
                 every_matcher_finds_what_it_names_before_and_after_indexing
                 every_matcher_leaves_out_what_it_names_when_negated
                 terms_are_joined_by_and
-                words_are_found_as_phrases_in_error_text_and_payload
-                a_phrase_without_words_is_found_nowhere
+                text_is_found_anywhere_in_error_text_and_payload
+                a_text_without_words_is_found_nowhere
                 a_group_that_is_not_here_has_no_letters
             }
             leases {

@@ -1,0 +1,75 @@
+//! `search`: texts and fields of many letters, beside PostgreSQL with a hand-made table; and what the index costs.
+//!
+//! `search [--letters N] [--rounds N]` measures; `search fill <directory> [--letters N]` leaves a store there, for tests
+//! that need a large one. Every question is asked of both in turn, and both must find as many. Not a test: a slow machine
+//! must not fail a build.
+
+#![expect(
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "a benchmark stops where a step fails, and prints"
+)]
+
+use std::path::{Path, PathBuf};
+
+mod capture;
+#[expect(dead_code, reason = "the same letters are sent over HTTP by the benchmarks of dlo-cli")]
+#[path = "../../../dlo-cli/benches/ground/letters.rs"]
+mod letters;
+mod lists;
+mod peer;
+mod questions;
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
+    let flag = |name: &str, default: u64| {
+        let at = arguments.iter().position(|argument| argument == name);
+        at.and_then(|at| arguments.get(at + 1)).and_then(|text| text.parse().ok()).unwrap_or(default)
+    };
+    let letters = flag("--letters", 1_000_000);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        match &arguments[..] {
+            [what, directory, ..] if what == "fill" => capture::fill(Path::new(directory), letters).await,
+            _ => {
+                let scratch = scratch();
+                all(&scratch, letters, flag("--rounds", 40)).await;
+                let _ = std::fs::remove_dir_all(&scratch);
+            }
+        }
+    });
+}
+
+async fn all(scratch: &Path, letters: u64, rounds: u64) {
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    println!("search: {letters} letters, load {}", load.split(' ').next().unwrap_or_default());
+    capture::cost(scratch, letters.min(200_000)).await;
+    capture::size_of_error_text(scratch).await;
+    let data = scratch.join("office");
+    capture::fill(&data, letters).await;
+    lists::run(&data, letters).await;
+    questions::run(&data, letters, rounds).await;
+}
+
+/// A directory for this run; `DLO_BENCH_DIR` chooses the disk.
+fn scratch() -> PathBuf {
+    let base = std::env::var_os("DLO_BENCH_DIR").map_or_else(std::env::temp_dir, PathBuf::from);
+    let scratch = base.join(format!("dlo-search-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&scratch);
+    std::fs::create_dir_all(&scratch).expect("a directory");
+    scratch
+}
+
+/// One figure against its bar.
+fn bar(what: &str, figure: f64, bar: f64, at_least: bool) {
+    let met = if at_least { figure >= bar } else { figure <= bar };
+    let relation = if at_least { "at least" } else { "at most" };
+    println!("  bar: {what}: {figure:.2}, {relation} {bar}: {}", if met { "met" } else { "NOT MET" });
+}
+
+/// The value below which the share `part` of some milliseconds lies.
+fn percentile(times: &mut [f64], part: f64) -> f64 {
+    times.sort_by(f64::total_cmp);
+    let index = ((times.len() as f64 * part).ceil() as usize).clamp(1, times.len()) - 1;
+    times[index]
+}

@@ -1,0 +1,115 @@
+//! Questions about text and fields, asked of the store and of PostgreSQL in turn.
+
+use std::path::Path;
+use std::time::Instant;
+
+use dlo_core::query::Query;
+use dlo_core::time::Timestamp;
+use dlo_store::sqlite::SqliteStore;
+use dlo_store::{Page, Store, StoreLimits};
+use dlo_testkit::harness::postgres::Postgres;
+
+use crate::{bar, capture, letters, peer, percentile};
+
+/// A question in both languages: about letter `n`, of so many.
+struct Question {
+    what: &'static str,
+    ours: fn(u64) -> String,
+    theirs: &'static str,
+    parameter: fn(u64) -> String,
+}
+
+const ILIKE: &str =
+    "SELECT id FROM dead_letters WHERE error_message ILIKE $1 ORDER BY created_at DESC LIMIT 50";
+const FIELD: &str =
+    "SELECT id FROM dead_letters WHERE payload->>'order_id' = $1 ORDER BY created_at DESC LIMIT 50";
+const ANYWHERE: &str = "SELECT id FROM dead_letters WHERE error_message ILIKE $1 OR payload::text ILIKE $1
+    ORDER BY created_at DESC LIMIT 50";
+
+const QUESTIONS: [Question; 5] = [
+    Question {
+        what: "part of a rare word, in error text or payload",
+        ours: |n| format!("ust-{}", customer(n)),
+        theirs: ANYWHERE,
+        parameter: |n| format!("%ust-{}%", customer(n)),
+    },
+    Question {
+        what: "a rare phrase of error text",
+        ours: |n| format!("\"for customer CUST-{}: look\"", customer(n)),
+        theirs: ILIKE,
+        parameter: |n| format!("%for customer cust-{}: look%", customer(n)),
+    },
+    Question {
+        what: "a common part of a word of error text",
+        ours: |_| "egion".into(),
+        theirs: ILIKE,
+        parameter: |_| "%egion%".into(),
+    },
+    Question {
+        what: "one word of a thousand in error text",
+        ours: |n| format!("\"pin {} not\"", pin(n)),
+        theirs: ILIKE,
+        parameter: |n| format!("%pin {} not%", pin(n)),
+    },
+    Question {
+        what: "a field of the payload",
+        ours: |n| format!("payload.order_id:ORD-{n:010}"),
+        theirs: FIELD,
+        parameter: |n| format!("ORD-{n:010}"),
+    },
+];
+
+/// The number that stands behind `mark` in the error text of letter `n`.
+fn behind(n: u64, mark: &str) -> String {
+    let text = letters::message(n);
+    let rest = text.split_once(mark).map_or("", |(_, rest)| rest);
+    rest.chars().take_while(char::is_ascii_digit).collect()
+}
+
+fn customer(n: u64) -> String {
+    behind(n, "CUST-")
+}
+
+fn pin(n: u64) -> String {
+    behind(n, "pin ")
+}
+
+pub(crate) async fn run(data: &Path, count: u64, rounds: u64) {
+    println!(
+        "questions: {count} letters, each {rounds} times of ours and a tenth of that of PostgreSQL, in turn"
+    );
+    println!(
+        "  index: {:.0} B a letter, payloads of 1 KB and headers included",
+        capture::index_bytes(data) / count as f64
+    );
+    let database = Postgres::shared().await.database().await;
+    let theirs = peer::filled(&database.url, count).await;
+    let ours = SqliteStore::open(data, StoreLimits::default()).expect("open");
+    let now = Timestamp::from_millis(1_793_600_000_000);
+    for question in &QUESTIONS {
+        let statement = theirs.prepare(question.theirs).await.expect("prepare");
+        let (mut fast, mut slow) = (Vec::new(), Vec::new());
+        for round in 0..rounds {
+            let n = letters::mix(round ^ 0xabc) % count;
+            let query = Query::parse(&(question.ours)(n), now).expect("a query");
+            let started = Instant::now();
+            let page = ours.letters(&query, &Page::first(50)).await.expect("letters");
+            fast.push(started.elapsed().as_secs_f64() * 1_000.0);
+            if round % 10 == 0 {
+                let started = Instant::now();
+                let rows = theirs.query(&statement, &[&(question.parameter)(n)]).await.expect("rows");
+                slow.push(started.elapsed().as_secs_f64() * 1_000.0);
+                assert_eq!(page.letters.len(), rows.len(), "{}: {query}", question.what);
+                assert!(!rows.is_empty(), "{}: {query}", question.what);
+            }
+        }
+        let (fast_middle, slow_middle) = (percentile(&mut fast, 0.5), percentile(&mut slow, 0.5));
+        println!(
+            "  {}: p50 {fast_middle:.2} ms, p99 {:.2} ms; PostgreSQL p50 {slow_middle:.1} ms",
+            question.what,
+            percentile(&mut fast, 0.99)
+        );
+        bar(&format!("{}: times as fast", question.what), slow_middle / fast_middle, 20.0, true);
+    }
+    ours.close().await.expect("close");
+}

@@ -171,6 +171,11 @@ impl Brake {
         self.on.as_ref().map(|(cause, _)| cause)
     }
 
+    /// The cause for which the next message would have to wait; none where one would go, be it as a probe.
+    pub fn in_the_way(&self, now: Timestamp) -> Option<&Cause> {
+        self.on.as_ref().filter(|(_, breaker)| breaker.is_in_the_way(now)).map(|(cause, _)| cause)
+    }
+
     /// Whether a message may go to the handler.
     pub fn admit(&mut self, now: Timestamp) -> Admission {
         match &mut self.on {

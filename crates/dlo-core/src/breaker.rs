@@ -81,20 +81,34 @@ impl Breaker {
 
     /// Whether a call may go through now.
     pub fn admit(&mut self, now: Timestamp) -> Admission {
-        let (since, pause, wait) = match self.phase {
+        let pause = match self.phase {
             Phase::Closed => return Admission::Go,
-            Phase::Open { since, pause } => (since, pause, pause),
-            // A probe that never answers must not hold the gate for ever.
-            Phase::HalfOpen { since, pause, .. } => (since, pause, self.config.probe_timeout),
+            Phase::Open { pause, .. } | Phase::HalfOpen { pause, .. } => pause,
         };
-        // Measured from `since` forward: a clock that jumped back waits once more, never longer than asked.
-        let left = wait.saturating_sub(now.since(since));
+        let left = self.left(now);
         if !left.is_zero() {
             return Admission::Wait(left);
         }
         self.probes += 1;
         self.phase = Phase::HalfOpen { probe: self.probes, since: now, pause };
         Admission::Probe(Probe(self.probes))
+    }
+
+    /// Whether a call would have to wait now. False as well when the next one would be the probe: somebody must come.
+    pub fn is_in_the_way(&self, now: Timestamp) -> bool {
+        !self.left(now).is_zero()
+    }
+
+    /// How long nothing goes through.
+    fn left(&self, now: Timestamp) -> Duration {
+        let (since, wait) = match self.phase {
+            Phase::Closed => return Duration::ZERO,
+            Phase::Open { since, pause } => (since, pause),
+            // A probe that never answers must not hold the gate for ever.
+            Phase::HalfOpen { since, .. } => (since, self.config.probe_timeout),
+        };
+        // Measured from `since` forward: a clock that jumped back waits once more, never longer than asked.
+        wait.saturating_sub(now.since(since))
     }
 
     /// The outcome of a call that was let through while the breaker was closed.
@@ -184,6 +198,16 @@ mod tests {
             breaker.observe(at(0), if n % 2 == 0 { Outcome::Success } else { Outcome::Failure });
         }
         assert_eq!(breaker.state(), State::Open);
+    }
+
+    #[test]
+    fn it_is_in_the_way_until_somebody_may_probe_and_while_the_probe_is_out() {
+        let mut breaker = opened();
+        assert!(breaker.is_in_the_way(at(4)) && !breaker.is_in_the_way(at(5)));
+        let sent = probe(&mut breaker, at(9));
+        assert!(breaker.is_in_the_way(at(10)));
+        breaker.probed(sent, at(11), Outcome::Success);
+        assert!(!breaker.is_in_the_way(at(11)));
     }
 
     #[test]

@@ -50,7 +50,7 @@ pub struct Capabilities {
     pub cumulative_ack: bool,
     /// Sends with the same id inside this window are one message.
     pub dedupe_window: Option<Duration>,
-    /// What can be known of a send whose confirmation was lost.
+    /// What can be known of a send whose confirmation was lost, to any queue; [`Broker::lost_confirm`] says it of one.
     pub lost_confirm: LostConfirm,
     pub headers: HeaderRules,
     /// Bytes of a whole message, headers included.
@@ -318,6 +318,22 @@ pub trait Broker: Send + Sync + std::fmt::Debug {
     /// [`BrokerError::Refused`] where queues have no positions.
     async fn ends(&self, queue: &str) -> Result<Vec<Position>, BrokerError> {
         Err(BrokerError::Refused(format!("`{queue}` has no positions")))
+    }
+
+    /// What can be known of a send to `queue` whose confirmation was lost, where the broker has queues of several kinds.
+    fn lost_confirm(&self, queue: &str) -> LostConfirm {
+        let _ = queue;
+        self.capabilities().lost_confirm
+    }
+
+    /// How long `queue` knows the id of a send again: that long after the first send, sending it again is one message.
+    /// Zero where it does not know ids.
+    async fn remembers_sends(&self, queue: &str) -> Result<Duration, BrokerError> {
+        Ok(match self.lost_confirm(queue) {
+            LostConfirm::SendAgain => SENDS_REMEMBERED,
+            LostConfirm::SendAgainInWindow => self.capabilities().dedupe_window.unwrap_or_default(),
+            LostConfirm::ReadBack | LostConfirm::Unknown => Duration::ZERO,
+        })
     }
 
     /// Up to which offset `group` is done with each partition of `queue` (the next one that it would get).

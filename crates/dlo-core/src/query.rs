@@ -9,11 +9,13 @@ pub mod complete;
 mod error;
 mod fields;
 mod lex;
+mod limits;
 mod parse;
 mod show;
 
 pub use error::{Problem, QueryError};
 pub use fields::{FIELDS, Field, Named, Values};
+pub use limits::ReplayLimits;
 
 use crate::id::{GroupId, LetterId};
 use crate::letter::Status;
@@ -60,6 +62,8 @@ pub enum Matcher {
     ConsumerId(String),
     Attempts(Compare<i64>),
     Replays(Compare<i64>),
+    /// Replayed as often as its source allows.
+    Exhausted(ReplayLimits),
     Size(Compare<i64>),
     /// Also what `age:` becomes, by the clock at the time of the question.
     Failed(Compare<Timestamp>),

@@ -4,7 +4,7 @@
 //! broker are workers beside it (`receiving.rs`, `outbox.rs`, `settling.rs`); how much is under way is bounded in `room.rs`.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use dlo_core::broker::{BrokerError, Publisher, Settled, Source};
@@ -33,6 +33,7 @@ use crate::room::Room;
 use crate::settling::{Settling, Unstarted};
 use crate::shared::Shared;
 use crate::story::Stories;
+use crate::telling::tell;
 
 /// A consumer, ready to run.
 pub struct Consumer {
@@ -118,6 +119,7 @@ impl Consumer {
             concurrency: config.concurrency,
             behind: config.behind,
             letters,
+            queue: OnceLock::new(),
             policy,
             rules,
             handler,
@@ -157,6 +159,10 @@ impl Consumer {
         let Some((source, worker)) = self.ends.take() else { return Err(BrokerError::Closed) };
         let mut settled = worker.start();
         self.shared.outbox.take_up().await;
+        let mut beside = JoinSet::new();
+        if let Some(office) = &self.shared.receipts {
+            beside.spawn(tell(Arc::clone(&self.shared), Arc::clone(office)));
+        }
         let mut receiving =
             Receiving::start(source, Arc::clone(&self.shared.room), Arc::clone(&self.shared.watch));
         loop {
@@ -177,6 +183,9 @@ impl Consumer {
     }
 
     fn begin(&mut self, arrived: Arrived) {
+        if let Some(first) = arrived.deliveries.first() {
+            self.shared.queue.get_or_init(|| first.origin.queue.clone());
+        }
         for delivery in arrived.deliveries {
             let lane = Lane::of(&delivery, self.order);
             let weight = self.shared.room.weigh(delivery.message.payload.0.len());

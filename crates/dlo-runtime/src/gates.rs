@@ -216,6 +216,13 @@ impl Gates {
         Some(released)
     }
 
+    /// What the next message would have to wait for, for people; none where one would go, be it as a probe. A gate that
+    /// nobody would probe must not keep anybody from sending.
+    pub(crate) fn in_the_way(&self) -> Option<String> {
+        let now = self.clock.now();
+        self.state().in_the_way(now)
+    }
+
     pub(crate) fn braked(&self) -> Option<String> {
         self.state().brake.is_on().map(|cause| cause.0.clone())
     }

@@ -62,6 +62,7 @@ mod settling;
 mod shared;
 mod spool;
 mod story;
+mod telling;
 
 pub use builder::{BuildError, ConsumerBuilder, Policy, WhenOpen};
 pub use clock::SystemClock;
@@ -71,7 +72,7 @@ pub use controls::{Controls, UnderWay};
 pub use events::{DeadLettered, Event, Watch};
 pub use handler::{Context, Handler, IntoFailure, Unhandled, describe};
 pub use metrics::{Metrics, Snapshot, Tally, Timed};
-pub use receipts::{Receipt, Receipts};
+pub use receipts::{Receipt, Receipts, Standing};
 
 /// Words of the core that every handler needs.
 pub use dlo_core::{failure::Failure, message::Message};

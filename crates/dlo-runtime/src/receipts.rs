@@ -29,11 +29,30 @@ impl Receipt {
     }
 }
 
-/// Where receipts go.
+/// Whether a consumer lets messages through, so that nobody sends it more than it can take.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Standing {
+    /// The queue that it reads.
+    pub queue: String,
+    /// Its group.
+    pub consumer: String,
+    /// This run of it, among those that share the group.
+    pub instance: String,
+    /// Why messages wait, for people; unset: they do not.
+    pub halted: Option<String>,
+}
+
+/// Where receipts go, and the consumer's word on how it stands.
 #[async_trait]
 pub trait Receipts: Send + Sync {
     /// Takes a receipt, in the middle of things: return at once, and never fail.
     fn take(&self, receipt: Receipt);
+
+    /// Hears how the consumer stands, in the middle of things: return at once, and never fail. Told when it changes, and
+    /// again every few seconds while messages wait; whoever does not hear it again forgets it.
+    fn hear(&self, standing: Standing) {
+        let _ = standing;
+    }
 
     /// Returns when everything that was taken is on its way or given up. The consumer waits for it when it stops, a few
     /// seconds at most.

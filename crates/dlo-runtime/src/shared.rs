@@ -1,7 +1,7 @@
 //! Everything that the messages of one consumer share.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use dlo_core::broker::{Capabilities, Delivery};
 use dlo_core::classify::{PROCESSING_TIMEOUT, Ruleset};
@@ -29,6 +29,8 @@ use crate::story::{Stories, Story};
 
 pub(crate) struct Shared {
     pub(crate) letters: Letters,
+    /// The queue that messages come from, as the first of them says.
+    pub(crate) queue: OnceLock<String>,
     pub(crate) policy: Policy,
     pub(crate) behind: Behind,
     pub(crate) rules: Ruleset,

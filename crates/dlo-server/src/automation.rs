@@ -90,7 +90,7 @@ impl Before<'_> {
 
 /// The open letters that a rule means. `None`: the query is not understood, which the config does not let in.
 fn open_letters(office: &Office, rule: &AutomationRule) -> Option<Query> {
-    let mut query = Query::parse(&rule.query, office.now()).ok()?;
+    let mut query = office.query(&rule.query).ok()?;
     query.terms.push(Term { negated: false, matcher: Matcher::Status(Status::Open) });
     Some(query)
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use dlo_core::automation::AutomationRule;
 use dlo_core::known::KnownPatterns;
 use dlo_core::owners::Owners;
+use dlo_core::query::ReplayLimits;
 use dlo_core::replay::Settings;
 use dlo_core::teams::Teams;
 use dlo_store::replays::{PlanPolicy, SourcePolicy};
@@ -56,6 +57,13 @@ impl Default for ReplayRules {
 }
 
 impl ReplayRules {
+    /// How often letters are replayed, by source.
+    pub(crate) fn limits(&self) -> ReplayLimits {
+        let by_source =
+            self.sources.iter().map(|(name, source)| (name.clone(), source.settings.limit)).collect();
+        ReplayLimits { by_source, ..ReplayLimits::default() }
+    }
+
     /// As the store asks for it when it plans.
     pub(crate) fn policy(&self) -> PlanPolicy {
         let one = |source: &SourceReplay| SourcePolicy {

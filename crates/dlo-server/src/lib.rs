@@ -40,7 +40,7 @@ pub use repair::{
     BadExpression, BadSchema, Facts, Limits as RepairLimits, Mended, RepairConfig, RepairDesk, RepairError,
     Repaired, Repairer, Schema, Schemas, Subject, WorkerCommand, run_worker,
 };
-pub use replay::{ReplayDesk, ReplayTarget, Standing};
+pub use replay::{ReplayDesk, ReplayTarget, Speaker, Standing};
 pub use server::{Rules, ServeError, Server};
 
 /// The description of the API, as served at `/api/v1/openapi.json`.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::http::StatusCode;
+use dlo_core::query::{Query, QueryError};
 use dlo_core::time::{Clock, Timestamp};
 use dlo_store::DynStore;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -86,6 +87,11 @@ impl Office {
             let detail = format!("{LONG_READINGS} exports, backups, verifications, trials or decisions by query are under way already; try again later");
             Problem::new(StatusCode::TOO_MANY_REQUESTS, "busy", detail).retry_after(5)
         })
+    }
+
+    /// What a text asks, at this moment and of the sources of this office.
+    pub(crate) fn query(&self, text: &str) -> Result<Query, QueryError> {
+        Ok(Query::parse(text, self.now())?.with_limits(&self.config.replay.limits()))
     }
 
     pub(crate) fn now(&self) -> Timestamp {

@@ -10,12 +10,12 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
 use dlo_core::limits;
 use dlo_core::query::Query;
-use dlo_core::time::Timestamp;
 use dlo_store::{Cursor, Deed, Page};
 use serde::de::DeserializeOwned;
 
 use crate::api::error::{Answer, Problem};
 use crate::guard::Proven;
+use crate::office::Office;
 
 /// Who does it, unless the client says a name. A name is a claim: it is recorded, not proven.
 pub(crate) const AUTHOR: &str = "dlo-author";
@@ -112,8 +112,9 @@ pub(crate) fn page(limit: Option<usize>, cursor: Option<String>) -> Answer<Page>
 }
 
 /// The query that `q` spells, with an error that points at the place.
-pub(crate) fn query(text: &str, now: Timestamp) -> Answer<Query> {
-    Query::parse(text, now)
+pub(crate) fn query(text: &str, office: &Office) -> Answer<Query> {
+    office
+        .query(text)
         .map_err(|error| Problem::bad_request("bad_query", error.to_string()).field("q").at(error.at.start))
 }
 

@@ -257,6 +257,7 @@ fn row_says(letter: &Letter, matcher: &Matcher) -> Option<bool> {
         Matcher::ConsumerId(wanted) => is(&letter.consumer_id, wanted),
         Matcher::Attempts(wanted) => Some(wanted.holds(i64::from(letter.attempts))),
         Matcher::Replays(wanted) => Some(wanted.holds(i64::from(letter.replays))),
+        Matcher::Exhausted(limits) => Some(limits.is_reached(&letter.source, letter.replays)),
         Matcher::Size(wanted) => Some(wanted.holds(i64::try_from(letter.payload_size).unwrap_or(i64::MAX))),
         Matcher::Failed(wanted) => Some(wanted.holds(letter.failed_at)),
         Matcher::Captured(wanted) => Some(wanted.holds(letter.captured_at)),

@@ -231,6 +231,8 @@ pub struct ToSend {
     /// Where it came from.
     pub origin: Origin,
     pub consumer: Option<String>,
+    /// As the letter has it, which may have come beside the message and not in it.
+    pub event_type: Option<String>,
     pub error_class: Option<String>,
     /// Its stored repair where there is one, otherwise byte for byte as captured.
     pub message: Message,

@@ -109,6 +109,12 @@ impl Broker for NatsBroker {
         Ok(vec![Position { incarnation: info.created, partition: 0, next, mark: None }])
     }
 
+    /// A stream may have a window of its own, shorter than the one that our topology asks for.
+    async fn remembers_sends(&self, queue: &str) -> Result<Duration, BrokerError> {
+        let (_, info) = self.api.stream_of(queue).await?;
+        Ok(info.limit("duplicate_window").map_or(DEDUPE_WINDOW, Duration::from_nanos))
+    }
+
     async fn passed(&self, queue: &str, group: &str) -> Result<Vec<Passed>, BrokerError> {
         inspect::passed(&self.api, queue, group).await
     }

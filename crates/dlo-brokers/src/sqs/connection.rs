@@ -36,6 +36,11 @@ pub(super) struct Queue {
     pub(super) fifo: bool,
 }
 
+/// Whether a name, a URL or an ARN is that of a FIFO queue: the service demands the suffix.
+pub(super) fn is_fifo(queue: &str) -> bool {
+    queue.ends_with(".fifo")
+}
+
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) config: SqsConfig,
@@ -106,7 +111,7 @@ impl Connection {
             true => given.to_owned(),
             false => self.ask(given).await?,
         };
-        let queue = Arc::new(Queue { name: given.to_owned(), fifo: url.ends_with(".fifo"), url });
+        let queue = Arc::new(Queue { name: given.to_owned(), fifo: is_fifo(&url), url });
         let mut known = self.known();
         if known.len() >= REMEMBERED {
             known.clear();

@@ -4,7 +4,7 @@
 //! the service's own: visibility for a redelivery (up to 12 hours), `DelaySeconds` for a publish (up to 15 minutes).
 //! There are no groups: all consumers of a queue share it. Looking hides messages and counts as a delivery, so there is
 //! no reader. The broker's capabilities are those of standard queues; a source on a `.fifo` queue declares its order and
-//! its deduplication window. The service's own move task is not used: it moves a whole queue without choosing, filtering
+//! its deduplication window, and sends to one can be repeated within it. The service's own move task is not used: it moves a whole queue without choosing, filtering
 //! or marking, only back to where the service dead-lettered from, and says nothing of single messages.
 
 mod attributes;
@@ -110,6 +110,14 @@ impl Broker for SqsBroker {
 
     fn publisher(&self) -> Arc<dyn Publisher> {
         Arc::new(self.clone())
+    }
+
+    fn lost_confirm(&self, queue: &str) -> LostConfirm {
+        if connection::is_fifo(queue) { LostConfirm::SendAgainInWindow } else { LostConfirm::Unknown }
+    }
+
+    async fn remembers_sends(&self, queue: &str) -> Result<Duration, BrokerError> {
+        Ok(if connection::is_fifo(queue) { DEDUPE_WINDOW } else { Duration::ZERO })
     }
 
     fn inspector(&self) -> Arc<dyn Inspect> {

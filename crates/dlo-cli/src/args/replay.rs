@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand, ValueEnum};
 use dlo_core::id::{LetterId, ReplayId};
-use dlo_core::replay::{ReplayCause, ReplayState};
+use dlo_core::replay::{ItemState, ReplayCause, ReplayState};
 use dlo_core::units::HumanDuration;
 
 use super::client::{ClientArgs, QUERY_HELP};
@@ -46,6 +46,17 @@ the office: closing this terminal changes nothing.")]
     Show {
         /// Which replay
         id: ReplayId,
+    },
+    /// List the letters of a replay in the order in which they are sent, each with where it stands
+    Items {
+        /// Which replay
+        id: ReplayId,
+        /// Only those that stand there
+        #[arg(long)]
+        state: Option<ItemState>,
+        /// How many to show
+        #[arg(long, short = 'n', default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+        limit: u64,
     },
     /// Send nothing more until it is resumed
     Pause {

@@ -2,6 +2,7 @@
 //!
 //! The work is done by the office. What this prints is what the office keeps: closing the terminal changes nothing.
 
+mod items;
 mod plan;
 mod show;
 mod watch;
@@ -26,6 +27,7 @@ pub(super) fn run(args: ReplayArgs) -> Outcome {
             list(&client, out, state.map(dlo_core::replay::ReplayState::as_str), limit)
         }
         ReplayCommand::Show { id } => show::run(&client, out, id),
+        ReplayCommand::Items { id, state, limit } => items::run(&client, out, id, state, limit),
         ReplayCommand::Pause { id } => steer(&client, out, id, "pause"),
         ReplayCommand::Resume { id } => steer(&client, out, id, "resume"),
         ReplayCommand::Cancel { id, yes } => cancel(&client, out, id, yes),

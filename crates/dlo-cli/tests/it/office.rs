@@ -165,6 +165,12 @@ impl Office {
         self.child.wait().unwrap();
     }
 
+    /// Asks it to end, waits for it, and returns its log.
+    pub(crate) fn end(self) -> String {
+        self.signal("-TERM");
+        self.ended().1
+    }
+
     /// Waits until it has ended by itself; its exit status and its log.
     pub(crate) fn ended(mut self) -> (ExitStatus, String) {
         let until = Instant::now() + PATIENCE;
@@ -182,5 +188,11 @@ impl Drop for Office {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+        // A test that failed shows what the office said.
+        if std::thread::panicking()
+            && let Some(log) = self.log.take()
+        {
+            eprintln!("the office at {} said: {}", self.address, log.join().unwrap_or_default());
+        }
     }
 }

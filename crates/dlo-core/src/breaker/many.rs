@@ -60,6 +60,13 @@ impl Breakers {
         }
     }
 
+    /// The dependency for which the next message would have to wait; none where one would go, be it as a probe.
+    pub fn in_the_way(&self, now: Timestamp) -> Option<&str> {
+        let open = || self.by_dependency.iter().filter(|(_, breaker)| breaker.state() != State::Closed);
+        let all = open().all(|(_, breaker)| breaker.is_in_the_way(now));
+        open().next().filter(|_| all).map(|(dependency, _)| dependency.as_str())
+    }
+
     /// A failure that named this dependency.
     pub fn failed(&mut self, dependency: &str, now: Timestamp) {
         if let Some(breaker) = self.breaker(dependency) {
@@ -127,8 +134,10 @@ mod tests {
     #[test]
     fn the_gate_waits_for_whichever_may_be_probed_first() {
         let mut breakers = Breakers::new(BreakerConfig::default());
+        assert_eq!(breakers.in_the_way(at(0)), None);
         fail(&mut breakers, "bank", at(3));
         fail(&mut breakers, "tax", at(0));
+        assert_eq!((breakers.in_the_way(at(4)), breakers.in_the_way(at(5))), (Some("bank"), None));
         assert!(matches!(breakers.gate(at(3)), Gate::Wait { dependency, .. } if dependency == "tax"));
         assert!(matches!(breakers.gate(at(5)), Gate::Probe { dependency, .. } if dependency == "tax"));
     }

@@ -70,7 +70,7 @@ const fn field(name: &'static str, help: &'static str, example: &'static str, va
 const COUNTS: Values = Values::Usual(&["0", ">0", ">=3", ">=10"]);
 
 /// Every field. `header` and `payload` take a name behind a dot.
-pub const FIELDS: [Field; 30] = [
+pub const FIELDS: [Field; 31] = [
     field("status", "where the letter stands", "status:open", Values::Words(Status::WORDS)),
     field("source", "the source that it was captured from", "source:orders", Values::Named(Named::Source)),
     field(
@@ -106,6 +106,12 @@ pub const FIELDS: [Field; 30] = [
     field("consumer_id", "the consumer's instance", "consumer_id:pricing-7", Values::Own),
     field("attempts", "how often it was tried; can be compared", "attempts:>=3", COUNTS),
     field("replays", "how often it was replayed; can be compared", "replays:>0", COUNTS),
+    field(
+        "is",
+        "what it is beside its status; exhausted: replayed as often as its source allows",
+        "is:exhausted",
+        Values::Words(&["exhausted"]),
+    ),
     field(
         "size",
         "payload size; can be compared",

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::error::{Problem, QueryError, clip};
 use super::lex::{Lexer, Piece, RawKind, RawTerm};
-use super::{Compare, Matcher, Op, Query, Term, fields};
+use super::{Compare, Matcher, Op, Query, ReplayLimits, Term, fields};
 use crate::codes::UnknownCode;
 use crate::time::Timestamp;
 use crate::units::{ByteSize, HumanDuration};
@@ -94,6 +94,7 @@ impl Reading<'_> {
             "consumer_id" => Matcher::ConsumerId(self.exact()?),
             "attempts" => Matcher::Attempts(self.compared(whole)?),
             "replays" => Matcher::Replays(self.compared(whole)?),
+            "is" => self.standing()?,
             "size" => Matcher::Size(self.compared(size)?),
             "age" => Matcher::Failed(self.age()?),
             "failed" => return self.moments("failed", Matcher::Failed),
@@ -107,6 +108,14 @@ impl Reading<'_> {
             unknown => return Err(self.unknown(unknown)),
         };
         Ok(vec![matcher])
+    }
+
+    /// What a letter is, beside its status.
+    fn standing(&self) -> Result<Matcher, QueryError> {
+        match self.exact()?.as_str() {
+            "exhausted" => Ok(Matcher::Exhausted(ReplayLimits::default())),
+            _ => Err(self.bad("exhausted")),
+        }
     }
 
     /// The name of the field: everything before the colon, or what stands before the first dot of `header.` and `payload.`.

@@ -52,6 +52,7 @@ impl Display for Matcher {
             Self::ConsumerId(id) => write!(f, "consumer_id:{}", value(id)),
             Self::Attempts(compare) => write!(f, "attempts:{compare}"),
             Self::Replays(compare) => write!(f, "replays:{compare}"),
+            Self::Exhausted(_) => f.write_str("is:exhausted"),
             Self::Size(compare) => write!(f, "size:{compare}"),
             Self::Failed(compare) => write!(f, "failed:{compare}"),
             Self::Captured(compare) => write!(f, "captured:{compare}"),

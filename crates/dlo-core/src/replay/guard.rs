@@ -55,6 +55,10 @@ pub struct Sight<'a> {
     pub halted: Option<&'a str>,
     /// The broker does not answer, and what it says.
     pub gone: Option<&'a str>,
+    /// Messages that it refused one after the other, the last ones, and what it said.
+    pub refused: Option<(u64, &'a str)>,
+    /// Letters cannot be made ready, whichever they are, and why.
+    pub unready: Option<&'a str>,
     /// Whether there is anything left to hold back.
     pub more: bool,
 }
@@ -75,12 +79,16 @@ pub enum Ruling {
 
 impl Guards {
     pub fn judge(&self, sight: &Sight<'_>) -> Ruling {
+        if let Some(why) = sight.unready {
+            return unready(why);
+        }
         // What is sent already cannot be held back: its outcomes are counted, and that is all.
         if !sight.more {
             return sight.gone.map_or(Ruling::Go, gone);
         }
         self.recurrence(sight)
             .or_else(|| self.refill(sight))
+            .or_else(|| self.refusals(sight))
             .or_else(|| self.failure_share(sight))
             .or_else(|| sight.gone.map(gone))
             .or_else(|| self.breaker(sight))
@@ -119,6 +127,19 @@ impl Guards {
         Some(Ruling::Stop(reason, named(sight.returns.iter().rev().map(|one| one.letter))))
     }
 
+    fn refusals(&self, sight: &Sight<'_>) -> Option<Ruling> {
+        let (count, why) = sight.refused?;
+        if count < self.refusals? {
+            return None;
+        }
+        let reason = format!(
+            "{} refused one after the other ({why}): the queue takes nothing, and the rest is left as it is; mend the \
+             queue, resume, and plan anew for those that were refused",
+            were(count)
+        );
+        Some(Ruling::Stop(reason, Vec::new()))
+    }
+
     fn failure_share(&self, sight: &Sight<'_>) -> Option<Ruling> {
         let most = self.failures?;
         let known = sight.good + sight.failed;
@@ -153,6 +174,17 @@ impl Guards {
 
 fn gone(why: &str) -> Ruling {
     Ruling::Wait(format!("{why}; nothing is lost, sending goes on when the broker answers"))
+}
+
+fn unready(why: &str) -> Ruling {
+    let reason = format!(
+        "{why}; nothing is sent without its repair, and no letter is refused for it: mend it, then resume"
+    );
+    Ruling::Pause(reason, Vec::new())
+}
+
+fn were(count: u64) -> String {
+    if count == 1 { "1 letter was".to_owned() } else { format!("{count} letters were") }
 }
 
 fn letters(count: u64) -> String {
@@ -239,6 +271,31 @@ mod tests {
         );
         assert!(matches!(Guards { breaker: false, ..guards.clone() }.judge(&halted), Ruling::Slow(..)));
         assert_eq!(Guards { lag: None, ..guards }.judge(&behind), Ruling::Go);
+    }
+
+    #[test]
+    fn a_queue_that_refuses_one_after_the_other_stops_it() {
+        let guards = Guards::default();
+        let seen = |count| Sight { refused: Some((count, "no such queue")), ..sight(&[]) };
+        assert_eq!(guards.judge(&seen(9)), Ruling::Go);
+        let Ruling::Stop(reason, _) = guards.judge(&seen(10)) else { panic!() };
+        assert!(
+            reason.starts_with("10 letters were refused one after the other (no such queue)"),
+            "{reason}"
+        );
+        assert_eq!(Guards { refusals: None, ..guards }.judge(&seen(1_000)), Ruling::Go);
+    }
+
+    #[test]
+    fn what_cannot_be_made_ready_pauses_it_even_when_nothing_else_is_left() {
+        let unready = Sight { unready: Some("the repair worker does not start"), ..sight(&[]) };
+        for more in [true, false] {
+            let ruling = Guards::default().judge(&Sight { more, ..unready.clone() });
+            assert!(
+                matches!(&ruling, Ruling::Pause(why, _) if why.starts_with("the repair worker")),
+                "{ruling:?}"
+            );
+        }
     }
 
     #[test]

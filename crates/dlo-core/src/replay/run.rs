@@ -83,6 +83,8 @@ pub struct View<'a> {
     pub dry: bool,
     /// Letters came back that the guards have not looked at yet.
     pub unseen: bool,
+    /// The broker took something since we have it in hand.
+    pub proven: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -206,6 +208,10 @@ impl View<'_> {
         let tally = &self.tally;
         let ahead = rate.map_or(2 * BATCH, |rate| ((rate * AHEAD).ceil() as u64).clamp(1, 2 * BATCH));
         let room = ahead.saturating_sub(tally.ready).min(IN_FLIGHT.saturating_sub(tally.in_hand));
+        let room = match self.settings.guards.refusals.filter(|_| !self.proven) {
+            Some(few) => room.min(few.max(1).saturating_sub(tally.in_hand)),
+            None => room,
+        };
         let room = match self.state {
             ReplayState::Canary => room.min(self.canary_left()),
             _ => room,

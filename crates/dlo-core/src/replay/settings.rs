@@ -76,6 +76,8 @@ pub struct Guards {
     pub lag: Option<u64>,
     /// Waits while the consumer says that it is paused (breaker, brake).
     pub breaker: bool,
+    /// Stops when the broker refused this many messages one after the other. Until it took one, no more are under way.
+    pub refusals: Option<u64>,
 }
 
 impl Default for Guards {
@@ -86,6 +88,7 @@ impl Default for Guards {
             failures: Some(0.2),
             lag: Some(10_000),
             breaker: true,
+            refusals: Some(10),
         }
     }
 }

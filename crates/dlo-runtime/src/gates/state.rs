@@ -62,6 +62,20 @@ impl State {
         }
     }
 
+    /// In the order of [`State::ask`]. A gate that may be probed lets one message through, whatever is behind it.
+    pub(super) fn in_the_way(&self, now: Timestamp) -> Option<String> {
+        if let Some(handler) = &self.handler {
+            let held = handler.is_in_the_way(now);
+            return held.then(|| "nobody takes its messages".to_owned());
+        }
+        if self.breakers.states().any(|(_, phase)| phase != Phase::Closed) {
+            let dependency = self.breakers.in_the_way(now)?;
+            return Some(format!("its breaker for {dependency} is open"));
+        }
+        let cause = self.brake.in_the_way(now)?;
+        Some(format!("its brake is on, nearly everything fails for {}", cause.0))
+    }
+
     pub(super) fn is_shut(&self) -> bool {
         let open = |(_, phase): (&str, Phase)| phase != Phase::Closed;
         self.handler.is_some() || self.brake.is_on().is_some() || self.breakers.states().any(open)

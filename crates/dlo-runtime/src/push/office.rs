@@ -1,10 +1,12 @@
-//! Receipts over HTTP: gathered for a moment, posted to the office in batches, tried again a few times.
+//! Receipts over HTTP: gathered for a moment, posted to the office in batches, tried again a few times; and by the same way
+//! how the consumers stand.
 //!
 //! Bounded: [`MOST`] receipts wait; beyond, the oldest is dropped and counted. A batch that the office does not take in
-//! [`TRIES`] tries, or refuses, is given up and counted. No message waits for any of this. The worker lives only while
-//! there is something to post.
+//! [`TRIES`] tries, or refuses, is given up and counted. Of each consumer the latest word waits, is posted before any
+//! receipt, and once: it is said again while it holds. No message waits for any of this. The worker lives only while there
+//! is something to post.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -12,19 +14,22 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue, USER_AGENT};
-use hyper::{Method, Request, StatusCode};
+use hyper::{Method, Request, StatusCode, Uri};
 use tokio::sync::Notify;
 
 use super::AGENT;
 use super::pool::{NoAnswer, Pool};
 use super::target::Target;
-use crate::receipts::{Receipt, Receipts};
+use crate::receipts::{Receipt, Receipts, Standing};
 
-const PATH: &str = "/api/v1/receipts";
+const RECEIPTS: &str = "/api/v1/receipts";
+const CONSUMERS: &str = "/api/v1/consumers";
 /// Receipts that wait.
 const MOST: usize = 10_000;
 /// Receipts of one request.
 const BATCH: usize = 500;
+/// Consumers whose word waits; those of a process are far fewer.
+const MOST_WORDS: usize = 100;
 const TRIES: u32 = 6;
 /// How long the first receipt waits for others.
 const GATHER: Duration = Duration::from_millis(100);
@@ -58,6 +63,8 @@ pub struct OfficeReceipts(Arc<Desk>);
 #[derive(Debug)]
 struct Desk {
     pool: Arc<Pool>,
+    /// Where consumers say how they stand.
+    consumers: Uri,
     authorization: Option<HeaderValue>,
     state: Mutex<State>,
     /// Rung when the worker has nothing more to do.
@@ -67,6 +74,8 @@ struct Desk {
 #[derive(Debug, Default)]
 struct State {
     waiting: VecDeque<Receipt>,
+    /// By queue, group and instance.
+    words: BTreeMap<(String, String, String), Standing>,
     working: bool,
     counts: ReceiptCounts,
 }
@@ -82,8 +91,13 @@ enum NotTaken {
 impl OfficeReceipts {
     /// `office`: `http://127.0.0.1:8404`. Connects to nothing yet.
     pub fn new(office: &str, token: Option<&str>) -> Result<Self, BadOffice> {
-        let address = format!("{}{PATH}", office.trim_end_matches('/'));
-        let target = Target::parse(&address).map_err(|bad| BadOffice::Address(bad.why().to_owned()))?;
+        let office = office.trim_end_matches('/');
+        let target = |path| {
+            let parsed = Target::parse(&format!("{office}{path}"));
+            parsed.map_err(|bad| BadOffice::Address(bad.why().to_owned()))
+        };
+        let consumers = target(CONSUMERS)?.path;
+        let target = target(RECEIPTS)?;
         let bearer = |token: &str| {
             let mut value =
                 HeaderValue::from_str(&format!("Bearer {token}")).map_err(|_| BadOffice::Token)?;
@@ -92,12 +106,24 @@ impl OfficeReceipts {
         };
         let authorization = token.map(bearer).transpose()?;
         let (pool, idle) = (Pool::new(target), Notify::new());
-        Ok(Self(Arc::new(Desk { pool, authorization, state: Mutex::default(), idle })))
+        Ok(Self(Arc::new(Desk { pool, consumers, authorization, state: Mutex::default(), idle })))
     }
 
     pub fn counts(&self) -> ReceiptCounts {
         self.0.state().counts
     }
+
+    fn begin(&self, state: &mut State) {
+        if !std::mem::replace(&mut state.working, true) {
+            tokio::spawn(Arc::clone(&self.0).work());
+        }
+    }
+}
+
+/// What is posted next.
+enum Post {
+    Words(Vec<Standing>),
+    Receipts(Vec<Receipt>),
 }
 
 #[async_trait]
@@ -109,9 +135,16 @@ impl Receipts for OfficeReceipts {
             state.counts.dropped += 1;
         }
         state.waiting.push_back(receipt);
-        if !std::mem::replace(&mut state.working, true) {
-            tokio::spawn(Arc::clone(&self.0).work());
+        self.begin(&mut state);
+    }
+
+    fn hear(&self, standing: Standing) {
+        let mut state = self.0.state();
+        let key = (standing.queue.clone(), standing.consumer.clone(), standing.instance.clone());
+        if state.words.len() < MOST_WORDS || state.words.contains_key(&key) {
+            state.words.insert(key, standing);
         }
+        self.begin(&mut state);
     }
 
     async fn flush(&self) {
@@ -134,27 +167,48 @@ impl Desk {
     /// Posts until nothing is left.
     async fn work(self: Arc<Self>) {
         tokio::time::sleep(GATHER).await;
-        while let Some(batch) = self.next() {
-            let posted = self.deliver(&batch).await;
-            let count = batch.len() as u64;
-            let mut state = self.state();
-            match posted {
-                Ok(()) => state.counts.taken += count,
-                Err(problem) => {
-                    state.counts.dropped += count;
-                    tracing::warn!(receipts = count, problem, "receipts.dropped");
-                }
+        while let Some(post) = self.next() {
+            match post {
+                Post::Words(words) => self.pass_on(&words).await,
+                Post::Receipts(batch) => self.hand_over(&batch).await,
             }
         }
         self.idle.notify_waiters();
     }
 
-    /// The next batch; none when nothing waits, and then nobody works.
-    fn next(&self) -> Option<Vec<Receipt>> {
+    /// The next to be posted; none when nothing waits, and then nobody works.
+    fn next(&self) -> Option<Post> {
         let mut state = self.state();
+        if !state.words.is_empty() {
+            return Some(Post::Words(std::mem::take(&mut state.words).into_values().collect()));
+        }
         let count = state.waiting.len().min(BATCH);
         state.working = count > 0;
-        (count > 0).then(|| state.waiting.drain(..count).collect())
+        (count > 0).then(|| Post::Receipts(state.waiting.drain(..count).collect()))
+    }
+
+    /// Once: what still holds is said again, and what does not is forgotten by the office.
+    async fn pass_on(&self, words: &[Standing]) {
+        let body = serde_json::json!({ "consumers": words }).to_string();
+        let problem = match self.post(&self.consumers, Bytes::from(body)).await {
+            Ok(()) => return,
+            Err(NotTaken::Refused(status)) => format!("the office answers {status}"),
+            Err(NotTaken::Away(problem)) => problem,
+        };
+        tracing::debug!(problem, "standing.not_taken");
+    }
+
+    async fn hand_over(&self, batch: &[Receipt]) {
+        let posted = self.deliver(batch).await;
+        let count = batch.len() as u64;
+        let mut state = self.state();
+        match posted {
+            Ok(()) => state.counts.taken += count,
+            Err(problem) => {
+                state.counts.dropped += count;
+                tracing::warn!(receipts = count, problem, "receipts.dropped");
+            }
+        }
     }
 
     /// Tries until the office has it, or will not.
@@ -164,7 +218,7 @@ impl Desk {
         let mut pause = PAUSE;
         let mut tried = 1;
         loop {
-            match self.post(body.clone()).await {
+            match self.post(&self.pool.target().path, body.clone()).await {
                 Ok(()) => return Ok(()),
                 Err(NotTaken::Refused(status)) => return Err(format!("the office answers {status}")),
                 Err(NotTaken::Away(problem)) if tried >= TRIES => return Err(problem),
@@ -178,11 +232,11 @@ impl Desk {
         }
     }
 
-    async fn post(&self, body: Bytes) -> Result<(), NotTaken> {
+    async fn post(&self, path: &Uri, body: Bytes) -> Result<(), NotTaken> {
         let target = self.pool.target();
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = Method::POST;
-        *request.uri_mut() = target.path.clone();
+        *request.uri_mut() = path.clone();
         let headers = request.headers_mut();
         headers.insert(HOST, target.host_header.clone());
         headers.insert(USER_AGENT, AGENT);

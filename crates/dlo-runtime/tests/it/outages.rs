@@ -1,14 +1,14 @@
 //! A dependency that is down: messages wait at no charge, one probe at a time goes through, and nothing is parked.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use dlo_core::brake::BrakeMode;
 use dlo_core::failure::Failure;
 use dlo_core::message::Message;
 use dlo_core::reason::Reason;
-use dlo_runtime::{Policy, WhenOpen};
+use dlo_runtime::{Policy, Receipt, Receipts, Standing, WhenOpen};
 use tokio::time::Instant;
 
 use crate::shop::{Shop, calm, story};
@@ -117,4 +117,56 @@ async fn after_an_outage_that_names_no_dependency_everything_flows_within_second
     running.stop().await;
     assert_eq!(shop.letters().await.len(), 0);
     assert!(took < Duration::from_secs(130), "the last order was handled after {took:?}");
+}
+
+/// What the office hears, and when.
+#[derive(Default)]
+struct Heard(Mutex<Vec<(Option<String>, Instant)>>);
+
+impl Receipts for Heard {
+    fn take(&self, _: Receipt) {}
+
+    fn hear(&self, standing: Standing) {
+        assert_eq!((standing.queue.as_str(), standing.consumer.as_str()), ("orders", "pricing"));
+        self.0.lock().unwrap().push((standing.halted, Instant::now()));
+    }
+}
+
+impl Heard {
+    fn words(&self) -> Vec<Option<String>> {
+        self.0.lock().unwrap().iter().map(|(word, _)| word.clone()).collect()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_messages_wait_the_office_hears_it_again_and_again_and_then_that_they_do_not() {
+    let shop = Shop::open();
+    let orders = bodies(50);
+    shop.orders(orders.iter().map(String::as_str)).await;
+    let (began, heard) = (Instant::now(), Arc::new(Heard::default()));
+    let consumer = shop.consumer().receipts(heard.clone()).handler(move |_: Message| async move {
+        if began.elapsed() < Duration::from_secs(40) { Err(tax_is_down()) } else { Ok(()) }
+    });
+    shop.run_until(consumer, |seen| seen.handled() == 50 && heard.words().last() == Some(&None)).await;
+    let words = heard.words();
+    let (open, last) = words.split_at(words.len() - 1);
+    assert_eq!(last, [None]);
+    assert!((4..10).contains(&open.len()), "{words:?}");
+    assert!(open.iter().all(|word| word.as_deref() == Some("its breaker for tax is open")), "{words:?}");
+    let times: Vec<Instant> = heard.0.lock().unwrap().iter().map(|(_, at)| *at).collect();
+    assert!(times.windows(2).all(|pair| pair[1] - pair[0] <= Duration::from_secs(11)), "{times:?}");
+}
+
+/// Otherwise whoever waits for the consumer, and the consumer that waits for a message to probe with, wait for ever.
+#[tokio::test(start_paused = true)]
+async fn when_nothing_is_left_to_probe_with_the_office_hears_that_it_may_send() {
+    let shop = Shop::open();
+    let orders = bodies(5);
+    shop.orders(orders.iter().map(String::as_str)).await;
+    let heard = Arc::new(Heard::default());
+    let down = |_: Message| async { Err::<(), _>(tax_is_down()) };
+    let policy = Policy { when_open: WhenOpen::Park, ..calm() };
+    let consumer = shop.consumer().policy(policy).concurrency(1).receipts(heard.clone()).handler(down);
+    shop.run_until(consumer, |seen| seen.parked() == 5 && heard.words().last() == Some(&None)).await;
+    assert_eq!(heard.words(), [Some("its breaker for tax is open".to_owned()), None]);
 }

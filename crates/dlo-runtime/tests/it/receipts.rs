@@ -63,7 +63,7 @@ mod over_http {
 
     use dlo_core::time::Timestamp;
     use dlo_runtime::push::{BadOffice, OfficeReceipts, ReceiptCounts};
-    use dlo_runtime::{Receipt, Receipts};
+    use dlo_runtime::{Receipt, Receipts, Standing};
     use serde_json::Value;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::{TcpListener, TcpStream};
@@ -157,6 +157,28 @@ mod over_http {
         assert_eq!(office.counts(), ReceiptCounts { taken: 0, dropped: 300 });
         office.flush().await;
         assert_eq!(office.counts(), ReceiptCounts { taken: 0, dropped: 10_300 });
+    }
+
+    #[tokio::test]
+    async fn how_a_consumer_stands_is_posted_first_the_latest_word_only_and_once() {
+        let (address, mut told) = office(&[BUSY, TAKEN]).await;
+        let office = OfficeReceipts::new(&address, None).unwrap();
+        let word = |halted: Option<&str>| Standing {
+            queue: "orders".to_owned(),
+            consumer: "pricing".to_owned(),
+            instance: "1".to_owned(),
+            halted: halted.map(ToOwned::to_owned),
+        };
+        office.take(receipt(1));
+        office.hear(word(None));
+        office.hear(word(Some("its breaker for tax is open")));
+        office.flush().await;
+        let (head, body) = told.recv().await.unwrap();
+        assert!(head.starts_with("POST /api/v1/consumers HTTP/1.1"), "{head}");
+        let expected = serde_json::json!({"queue": "orders", "consumer": "pricing", "instance": "1", "halted": "its breaker for tax is open"});
+        assert_eq!(body, serde_json::json!({ "consumers": [expected] }));
+        assert!(told.recv().await.unwrap().0.starts_with("POST /api/v1/receipts"), "it was not posted again");
+        assert_eq!(office.counts(), ReceiptCounts { taken: 1, dropped: 0 });
     }
 
     #[tokio::test]

@@ -76,7 +76,7 @@ pub(crate) async fn compensate(
 async fn decide(office: Arc<Office>, author: Author, request: Request<Body>, step: Step) -> Answer<Response> {
     let decision: Decision = body::json(request, &office).await?;
     let now = office.now();
-    let chosen = chosen(decision.ids.as_deref(), decision.query.as_deref(), now)?;
+    let chosen = chosen(decision.ids.as_deref(), decision.query.as_deref(), &office)?;
     let deed = deed(&decision, author, step)?;
     // Ids are few; a query may walk through everything there is.
     let place = match &chosen {
@@ -110,7 +110,7 @@ pub(super) enum Chosen {
     Query(Query),
 }
 
-pub(super) fn chosen(ids: Option<&[LetterId]>, query: Option<&str>, now: Timestamp) -> Answer<Chosen> {
+pub(super) fn chosen(ids: Option<&[LetterId]>, query: Option<&str>, office: &Office) -> Answer<Chosen> {
     match (ids, query) {
         (Some(ids), None) if ids.is_empty() || ids.len() > IDS => {
             let detail = format!("`ids` names 1 to {IDS} letters, found {}; a query names more", ids.len());
@@ -127,7 +127,7 @@ pub(super) fn chosen(ids: Option<&[LetterId]>, query: Option<&str>, now: Timesta
                 "an empty query means every letter there is; say which are meant, such as `source:orders`";
             Err(Problem::unprocessable("empty_query", detail).field("query"))
         }
-        (None, Some(text)) => Ok(Chosen::Query(query_text::query(text, now)?)),
+        (None, Some(text)) => Ok(Chosen::Query(query_text::query(text, office)?)),
         _ => Err(Problem::unprocessable("bad_body", "say which letters are meant, by `ids` or by `query`")
             .field("ids")),
     }

@@ -76,6 +76,6 @@ impl Follower {
         let replay = store.replay(id).await.ok()?;
         let children = store.children(id).await.ok()?;
         self.over = replay.state.is_over();
-        serde_json::to_string(&ReplayOut::new(&replay, &children)).ok()
+        serde_json::to_string(&ReplayOut::new(&replay, &children, &self.office.replays)).ok()
     }
 }

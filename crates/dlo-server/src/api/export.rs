@@ -50,7 +50,7 @@ pub(crate) async fn letters(
     Params(params): Params<ExportParams>,
 ) -> Answer<Response> {
     let place = office.long_reading()?;
-    let query = query(&params.q, office.now())?;
+    let query = query(&params.q, &office)?;
     let count = office.store.count(&query, COUNTED).await?;
     let mut deed = author.looks();
     deed.reason = Some(format!("q: {}", params.q));

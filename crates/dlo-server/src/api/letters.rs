@@ -42,7 +42,7 @@ pub(crate) async fn list(
     State(office): State<Arc<Office>>,
     Params(params): Params<ListParams>,
 ) -> Answer<Response> {
-    let query = query(&params.q, office.now())?;
+    let query = query(&params.q, &office)?;
     let mut found = office.store.letters(&query, &page(params.limit, params.cursor)?).await?;
     office.mask.letters(&mut found.letters);
     let letters = found.letters.iter().map(LetterOut::new).collect();
@@ -61,7 +61,7 @@ pub(crate) async fn count(
     State(office): State<Arc<Office>>,
     Params(params): Params<CountParams>,
 ) -> Answer<Response> {
-    let query = query(&params.q, office.now())?;
+    let query = query(&params.q, &office)?;
     let count = office.store.count(&query, COUNTED + 1).await?;
     Ok(Json(CountOut { count: count.min(COUNTED), more: count > COUNTED }).into_response())
 }

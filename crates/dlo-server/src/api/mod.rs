@@ -109,6 +109,7 @@ fn table() -> Vec<Route> {
         writes("/api/v1/replays/{id}/pace", replays::adjust),
         writes("/api/v1/replays/{id}/settle", replays::settle),
         writes("/api/v1/receipts", replays::receive),
+        writes("/api/v1/consumers", replays::hear),
         reads("/api/v1/events", events::follow),
         // Proof and safekeeping.
         reads("/api/v1/audit", audit::list),

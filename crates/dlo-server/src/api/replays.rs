@@ -3,6 +3,7 @@
 //! A plan is written at once and sends nothing; what it would do is in its answer. Starting, pausing, resuming and
 //! cancelling move the stored replay, and whoever has it in hand obeys the record.
 
+mod consumers;
 mod out;
 mod plan;
 mod receipts;
@@ -21,6 +22,7 @@ use super::error::{Answer, Problem};
 use crate::office::Office;
 use crate::query_text::{Id, Params, page};
 
+pub(crate) use consumers::hear;
 pub(crate) use out::ReplayOut;
 pub(crate) use plan::plan;
 pub(crate) use receipts::receive;
@@ -52,14 +54,14 @@ pub(crate) async fn list(
 ) -> Answer<Response> {
     let state = params.state.as_deref().map(word::<ReplayState>).transpose()?;
     let found = office.store.replays(state, &page(params.limit, params.cursor)?).await?;
-    let replays = found.replays.iter().map(|replay| ReplayOut::new(replay, &[])).collect();
+    let replays = found.replays.iter().map(|replay| ReplayOut::new(replay, &[], &office.replays)).collect();
     Ok(Json(ReplaysOut { replays, next_cursor: found.next.as_ref() }).into_response())
 }
 
 pub(crate) async fn show(State(office): State<Arc<Office>>, Id(id): Id<ReplayId>) -> Answer<Response> {
     let replay = office.store.replay(id).await?;
     let children = office.store.children(id).await?;
-    Ok(Json(ReplayOut::new(&replay, &children)).into_response())
+    Ok(Json(ReplayOut::new(&replay, &children, &office.replays)).into_response())
 }
 
 pub(crate) async fn items(

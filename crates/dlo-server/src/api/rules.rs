@@ -124,7 +124,7 @@ pub(crate) async fn test(State(office): State<Arc<Office>>, request: Request<Bod
         |field| move |error: RuleError| Problem::unprocessable("bad_rule", error.to_string()).field(field);
     let rules = trial.classify.map(Ruleset::compile).transpose().map_err(bad_rule("classify"))?;
     let owners = trial.owners.map(Owners::compile).transpose().map_err(bad_rule("owners"))?;
-    let query = query_text::query(trial.query.as_deref().unwrap_or("status:open"), office.now())?;
+    let query = query_text::query(trial.query.as_deref().unwrap_or("status:open"), &office)?;
     let limit = trial.limit.unwrap_or(DEFAULT).clamp(1, MOST);
 
     let mut verdicts = Changes::default();

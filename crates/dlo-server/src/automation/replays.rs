@@ -8,6 +8,7 @@ use std::time::Duration;
 use dlo_core::automation::{AutomationRule, Schedule};
 use dlo_core::id::{LetterId, ReplayId};
 use dlo_core::letter::Letter;
+use dlo_core::replay::family::first_state;
 use dlo_core::replay::{Guards, Pace, Replay, ReplayState, Settings, Target};
 use dlo_core::time::Timestamp;
 use dlo_store::replays::{Members, NewReplay, Turn};
@@ -33,7 +34,14 @@ pub(super) async fn route(
         return Ok(());
     }
     let letters = meant(office, rule, before).await?;
-    let guards = Guards { recurrence: None, refill: false, failures: None, lag: None, breaker: false };
+    let guards = Guards {
+        recurrence: None,
+        refill: false,
+        failures: None,
+        lag: None,
+        breaker: false,
+        ..Guards::default()
+    };
     let settings = Settings {
         // Nobody is expected to handle it there, so nothing is tried first and nobody is spared.
         canary: 0,
@@ -146,7 +154,7 @@ async fn send(
         office.automation.plans(&rule.name, None, Some(format!("an approval of replay {}", replay.id)));
         return Ok(());
     }
-    let first = if replay.settings.canary > 0 { ReplayState::Canary } else { ReplayState::Running };
+    let first = first_state(&replay);
     turn(office, rule, &replay, first).await?;
     office.automation.did(&rule.name, replay.counts.total());
     office.replays.ring();

@@ -91,7 +91,7 @@ impl Runner {
         }
         if self.to_judge && !self.is_busy(Kind::Mark) {
             let note = self.note.clone();
-            self.start(Kind::Mark, Arc::clone(&self.hand).mark(note, Vec::new(), false));
+            self.start(Kind::Mark, Arc::clone(&self.hand).mark(note, Vec::new()));
         }
     }
 
@@ -110,7 +110,8 @@ impl Runner {
         }
     }
 
-    fn group(&self) -> Option<String> {
+    /// The group that the config names, else the one that failed.
+    pub(super) fn group(&self) -> Option<String> {
         let failed = || self.replay.by_class.first().and_then(|kind| kind.consumer.clone());
         self.hand.target.group.clone().or_else(failed)
     }
@@ -251,10 +252,9 @@ impl Runner {
         }
         let away = self.gone.as_ref().is_some_and(|(_, until)| Instant::now() < *until);
         if !away {
-            let read_back = self.hand.lost_confirm() == LostConfirm::ReadBack;
             let note = self.note.clone();
             self.next_mark = None;
-            self.start(Kind::Mark, Arc::clone(&self.hand).mark(note, new, read_back));
+            self.start(Kind::Mark, Arc::clone(&self.hand).mark(note, new));
         }
         false
     }
@@ -262,7 +262,7 @@ impl Runner {
     /// Moves the marked ends of the queues on: first they are read; when everything that was in hand by then is recorded,
     /// nothing that may come into doubt lies before them.
     fn advance_mark(&mut self) {
-        if self.hand.lost_confirm() != LostConfirm::ReadBack || self.tally.in_doubt > 0 {
+        if self.lost_confirm() != LostConfirm::ReadBack || self.tally.in_doubt > 0 {
             self.next_mark = None;
             return;
         }
@@ -270,7 +270,7 @@ impl Runner {
         if let Some(queues) = &self.next_mark {
             if old == 0 && !self.is_busy(Kind::Mark) {
                 let note = Note { queues: queues.clone(), judged: self.note.judged };
-                self.start(Kind::Mark, Arc::clone(&self.hand).mark(note, Vec::new(), false));
+                self.start(Kind::Mark, Arc::clone(&self.hand).mark(note, Vec::new()));
             }
         } else if old == 0 && Instant::now() >= self.marked + MARK_EVERY && !self.is_busy(Kind::Ends) {
             let queues = self.note.queues.keys().cloned().collect();

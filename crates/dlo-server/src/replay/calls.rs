@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use dlo_core::broker::{BrokerError, Confirmed, Outgoing, PublishError, Publisher};
+use dlo_core::broker::{BrokerError, Confirmed, LostConfirm, Outgoing, PublishError, Publisher};
 use dlo_core::message::Payload;
 use dlo_core::replay::run::Turning;
 use dlo_core::replay::{Replay, ReplayState, Settings};
@@ -18,7 +18,7 @@ use super::flaw::Flaw;
 use super::hand::{Hand, TTL};
 use super::note::{Note, Place};
 use super::outcome::Looked;
-use super::send::Ready;
+use super::send::{Ready, Unfit};
 
 /// A kind of call of which at most one is under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,10 +61,14 @@ pub(super) struct Answer {
     pub(super) trouble: Option<String>,
     /// Doubts that sending again did not end: a person decides.
     pub(super) held: u64,
+    /// Whether it took any.
+    pub(super) taken: bool,
+    /// Those that it refused for no fault of theirs alone, since the last that it took, and what it said.
+    pub(super) refused: Option<(u64, String)>,
 }
 
 /// Prepared items: what to send, or why it cannot be.
-pub(super) type Prepared = Vec<(u64, Result<Outgoing, String>)>;
+pub(super) type Prepared = Vec<(u64, Result<Outgoing, Unfit>)>;
 
 /// What a call came to.
 #[derive(Debug)]
@@ -149,8 +153,15 @@ impl Hand {
         answer: &mut Answer,
     ) -> SendEnd {
         match result {
-            Some(Ok(at)) => SendEnd::Sent { partition: at.partition, offset: at.offset },
+            Some(Ok(at)) => {
+                (answer.taken, answer.refused) = (true, None);
+                SendEnd::Sent { partition: at.partition, offset: at.offset }
+            }
             Some(Err(error @ (PublishError::TooLarge { .. } | PublishError::Refused(_)))) => {
+                if let PublishError::Refused(why) = &error {
+                    let before = answer.refused.as_ref().map_or(0, |(count, _)| *count);
+                    answer.refused = Some((before + 1, why.clone()));
+                }
                 // The first send may be there, whatever is said of the second.
                 if again {
                     answer.held += 1;
@@ -208,8 +219,9 @@ impl Hand {
     }
 
     /// Keeps the note, with where these queues end now, before anything is sent to them.
-    pub(super) async fn mark(self: Arc<Self>, mut note: Note, new: Vec<String>, read_back: bool) -> Did {
+    pub(super) async fn mark(self: Arc<Self>, mut note: Note, new: Vec<String>) -> Did {
         for queue in new {
+            let read_back = self.broker().lost_confirm(&queue) == LostConfirm::ReadBack;
             let places = if read_back { self.ends(&queue).await } else { Ok(Vec::new()) };
             match places {
                 Ok(places) => drop(note.queues.insert(queue, places)),

@@ -2,7 +2,7 @@
 //!
 //! | the broker | what is done |
 //! |---|---|
-//! | knows send ids for ever | sent again: it is one message |
+//! | knows send ids for a week | sent again: it is one message; after the week, the policy |
 //! | knows them within a window | sent again while the window of the first send lasts; then the policy |
 //! | can be read back | whoever could still publish is fenced off, then the queue is read from before the send |
 //! | tells nothing | the policy: a person decides, or it is sent again |
@@ -48,17 +48,41 @@ pub(super) fn safe_until(at: Timestamp, window: Duration) -> Timestamp {
     at.plus(window.saturating_sub(MARGIN.min(window / 4)))
 }
 
+/// Doubts by whether the broker still knows them.
+#[derive(Debug, PartialEq, Eq)]
+struct Sorted {
+    /// Sending these again is one message…
+    safe: Vec<u64>,
+    /// …until then.
+    before: Timestamp,
+    /// Of these it may have forgotten the first send: nothing can be known of them.
+    late: Vec<u64>,
+}
+
+fn sort(doubts: &[Item], window: Duration, now: Timestamp) -> Sorted {
+    let mut sorted = Sorted { safe: Vec::new(), before: now.plus(window), late: Vec::new() };
+    for item in doubts {
+        let until = safe_until(item.at.unwrap_or_default(), window);
+        if now < until {
+            sorted.before = sorted.before.min(until);
+            sorted.safe.push(item.number);
+        } else {
+            sorted.late.push(item.number);
+        }
+    }
+    sorted
+}
+
 impl Hand {
     pub(super) async fn clear(self: Arc<Self>, settings: Settings, note: Note) -> Did {
         Did::Cleared(Box::new(self.clear_doubts(&settings, &note).await))
     }
 
     async fn clear_doubts(&self, settings: &Settings, note: &Note) -> Result<Cleared, Trouble> {
-        match self.lost_confirm() {
+        match self.lost_confirm(note.queues.keys()) {
             LostConfirm::ReadBack => self.read_back(settings, note).await,
-            LostConfirm::SendAgain => self.again_within(SENDS_REMEMBERED, settings).await,
-            LostConfirm::SendAgainInWindow => {
-                let window = self.broker().capabilities().dedupe_window.unwrap_or_default();
+            LostConfirm::SendAgain | LostConfirm::SendAgainInWindow => {
+                let window = self.remembered(note).await?;
                 self.again_within(window, settings).await
             }
             LostConfirm::Unknown => {
@@ -68,20 +92,18 @@ impl Hand {
         }
     }
 
-    async fn again_within(&self, window: Duration, settings: &Settings) -> Result<Cleared, Trouble> {
-        let now = self.now();
-        let forgets = self.engine.flaw.has(Flaw::ForgetWindow);
-        let (mut safe, mut late) = (Vec::new(), Vec::new());
-        let mut before = now.plus(window);
-        for item in self.in_doubt().await? {
-            let until = safe_until(item.at.unwrap_or_default(), window);
-            if now < until || forgets {
-                before = before.min(until);
-                safe.push(item.number);
-            } else {
-                late.push(item.number);
-            }
+    /// How long every queue that was sent to knows a send again.
+    async fn remembered(&self, note: &Note) -> Result<Duration, BrokerError> {
+        let mut shortest = SENDS_REMEMBERED;
+        for queue in note.queues.keys() {
+            shortest = shortest.min(self.broker().remembers_sends(queue).await?);
         }
+        Ok(shortest)
+    }
+
+    async fn again_within(&self, window: Duration, settings: &Settings) -> Result<Cleared, Trouble> {
+        let window = if self.engine.flaw.has(Flaw::ForgetWindow) { Duration::MAX } else { window };
+        let Sorted { safe, before, late } = sort(&self.in_doubt().await?, window, self.now());
         let mut cleared = self.by_policy(late, settings).await?;
         cleared.again.push((self.again(safe, settings).await?, Some(before)));
         Ok(cleared)
@@ -205,5 +227,28 @@ mod tests {
         assert_eq!(safe_until(at, Duration::from_secs(120)), at.plus(Duration::from_secs(110)));
         assert_eq!(safe_until(at, Duration::from_secs(4)), at.plus(Duration::from_secs(3)));
         assert_eq!(safe_until(at, Duration::ZERO), at);
+    }
+
+    #[test]
+    fn a_doubt_that_is_older_than_the_broker_remembers_is_one_that_nobody_can_tell() {
+        let now = Timestamp::from_millis(1_793_534_400_000);
+        let doubt = |number: u64, age: Duration| Item {
+            number,
+            letter: dlo_core::id::LetterId(uuid::Uuid::nil()),
+            state: ItemState::InDoubt,
+            at: Some(now.minus(age)),
+            sent_at: None,
+            partition: None,
+            offset: None,
+            note: None,
+        };
+        let day = Duration::from_secs(24 * 60 * 60);
+        let doubts = [doubt(1, 8 * day), doubt(2, 6 * day), doubt(3, Duration::from_secs(1))];
+        let sorted = sort(&doubts, SENDS_REMEMBERED, now);
+        assert_eq!((sorted.safe, sorted.late), (vec![2, 3], vec![1]));
+        assert_eq!(sorted.before, now.plus(day - MARGIN));
+        // Without a time nobody knows how old it is.
+        let timeless = [Item { at: None, ..doubt(1, day) }];
+        assert_eq!(sort(&timeless, SENDS_REMEMBERED, now).late, [1]);
     }
 }

@@ -81,6 +81,7 @@ impl Engine {
             resting.retain(|_, until| *until > Instant::now());
             match self.replays.active().await {
                 Ok(active) => {
+                    self.desk.only(&active.iter().map(|replay| replay.id).collect());
                     for replay in active {
                         if !held.contains(&replay.id) && !resting.contains_key(&replay.id) {
                             held.insert(replay.id);
@@ -120,7 +121,7 @@ impl Engine {
             let waits = Some(format!(
                 "this server has no broker for {source}: add it to its config, or run the server that has it"
             ));
-            self.desk.stands(id, Standing { waits, rate: Some(0.0) });
+            self.desk.stands(id, Standing { runs: false, waits, rate: Some(0.0) });
             return Ended::Rest;
         };
         let holder = format!("{}/{}", self.holder, RUNS.fetch_add(1, Ordering::Relaxed));

@@ -51,8 +51,11 @@ impl Hand {
         &*self.target.broker
     }
 
-    pub(super) fn lost_confirm(&self) -> LostConfirm {
-        self.broker().capabilities().lost_confirm
+    /// What can be known of a lost confirmation, whichever of these queues it was for: the least of what each can tell.
+    pub(super) fn lost_confirm<'q>(&self, queues: impl Iterator<Item = &'q String>) -> LostConfirm {
+        let each = queues.map(|queue| self.broker().lost_confirm(queue));
+        let least = each.reduce(|least, one| if least == one { least } else { LostConfirm::Unknown });
+        least.unwrap_or_else(|| self.broker().lost_confirm(&self.target.queue))
     }
 
     pub(super) fn lease(&self) -> Lease {

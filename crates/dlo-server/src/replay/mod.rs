@@ -23,6 +23,7 @@ mod send;
 #[cfg(test)]
 mod sim;
 mod took;
+mod traffic;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,7 +35,7 @@ use dlo_store::replays::Replays;
 use dlo_store::{DynStore, Lease, StoreError};
 use tokio_util::sync::CancellationToken;
 
-pub use desk::{ReplayDesk, Standing};
+pub use desk::{ReplayDesk, Speaker, Standing};
 
 use crate::office::Office;
 

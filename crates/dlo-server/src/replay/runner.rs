@@ -29,6 +29,7 @@ use super::flaw::Flaw;
 use super::hand::{Hand, TTL};
 use super::note::{Note, Place, outcomes};
 use super::send::Ready;
+use super::traffic::Traffic;
 
 /// How often the stored replay and the outcomes are looked at without being rung.
 pub(super) const EVERY: Duration = Duration::from_secs(1);
@@ -80,6 +81,12 @@ pub(super) struct Runner {
     pub(super) gone: Option<(String, Instant)>,
     /// The last pause; the next one is longer, until something is confirmed.
     pub(super) pause: Option<Duration>,
+    /// It took something since we have the replay in hand.
+    pub(super) proven: bool,
+    /// What it refused since it last took something, and what it said.
+    pub(super) refused: Option<(u64, String)>,
+    /// Letters cannot be made ready, whichever they are.
+    pub(super) unready: Option<String>,
     /// The store does not answer: nothing is begun before.
     pub(super) store_back: Option<Instant>,
     /// A guard has spoken, and the note does not say so yet.
@@ -93,13 +100,6 @@ pub(super) struct Runner {
     pub(super) looked: Option<(Timestamp, Instant)>,
     pub(super) renewed: Instant,
     pub(super) marked: Instant,
-}
-
-/// What the consumer gets without us.
-#[derive(Debug, Default)]
-pub(super) struct Traffic {
-    pub(super) last: Option<(i64, u64, Instant)>,
-    pub(super) rate: Option<f64>,
 }
 
 impl Runner {
@@ -152,6 +152,9 @@ impl Runner {
             dry: false,
             gone: None,
             pause: None,
+            proven: false,
+            refused: None,
+            unready: None,
             store_back: None,
             to_judge: false,
             leaving: false,
@@ -219,6 +222,7 @@ impl Runner {
             normal: self.normal.rate,
             dry: self.dry,
             unseen,
+            proven: self.proven,
         };
         let mut orders = view.orders();
         if unseen {
@@ -233,7 +237,7 @@ impl Runner {
             Ruling::Wait(why) | Ruling::Slow(_, why) => Some(why),
             Ruling::Go | Ruling::Pause(..) | Ruling::Stop(..) => None,
         };
-        self.hand.engine.desk.stands(self.hand.id, Standing { waits, rate: orders.rate });
+        self.hand.engine.desk.stands(self.hand.id, Standing { runs: true, waits, rate: orders.rate });
         orders
     }
 
@@ -251,7 +255,7 @@ impl Runner {
         while self.sent_lately.front().is_some_and(|(at, _)| steady.since(*at) > LATELY) {
             self.sent_lately.pop_front();
         }
-        let halted = self.hand.engine.desk.halted(&self.hand.target.source, now);
+        let halted = self.halted(now);
         let (good, failed) = outcomes(&self.replay.counts);
         let judged = &self.note.judged;
         let sight = Sight {
@@ -265,9 +269,23 @@ impl Runner {
             backlog: self.backlog,
             halted: halted.as_deref(),
             gone: self.gone.as_ref().map(|(why, ..)| why.as_str()),
+            refused: self.refused.as_ref().map(|(count, why)| (*count, why.as_str())),
+            unready: self.unready.as_deref(),
             more: self.tally.has_more(),
         };
         self.replay.settings.guards.judge(&sight)
+    }
+
+    /// What the consumer of the queues that are sent to says, if it is paused.
+    fn halted(&self, now: Timestamp) -> Option<String> {
+        let target = std::iter::once(self.hand.queue(&self.replay.settings.target));
+        let queues = target.chain(self.note.queues.keys().map(String::as_str));
+        self.hand.engine.desk.halted(queues, self.group().as_deref(), now)
+    }
+
+    /// What can be known of lost confirmations, of whichever queue of this replay.
+    pub(super) fn lost_confirm(&self) -> LostConfirm {
+        self.hand.lost_confirm(self.note.queues.keys())
     }
 
     /// Doubts that something can be done about.
@@ -275,7 +293,7 @@ impl Runner {
         if self.tally.in_doubt <= self.held {
             return Doubts::None;
         }
-        match self.hand.lost_confirm() {
+        match self.lost_confirm() {
             LostConfirm::ReadBack => Doubts::ReadBack,
             LostConfirm::SendAgain | LostConfirm::SendAgainInWindow => Doubts::SendAgain,
             LostConfirm::Unknown => match self.replay.settings.doubts {

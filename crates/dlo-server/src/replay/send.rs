@@ -12,6 +12,7 @@ use dlo_core::replay::{Settings, Target, send_id};
 use dlo_core::time::Timestamp;
 use dlo_store::replays::{SendEnd, ToSend};
 
+use super::calls::Prepared;
 use super::hand::Hand;
 use crate::repair::{Facts, Mended, RepairError, Subject};
 
@@ -33,6 +34,15 @@ pub(super) struct Ready {
     pub(super) generation: u64,
 }
 
+/// Why an item is not sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Unfit {
+    /// It never can be: it is refused.
+    Letter(String),
+    /// None can be now, whichever letter it is: it stays as it was, and a person is asked.
+    Any(String),
+}
+
 impl Ready {
     /// What it is when it did not go out this time.
     pub(super) fn unsent(&self) -> SendEnd {
@@ -46,7 +56,7 @@ impl Hand {
         &self,
         items: Vec<ToSend>,
         settings: &Settings,
-    ) -> Vec<Result<Message, String>> {
+    ) -> Vec<Result<Message, Unfit>> {
         let Some(repair) = &settings.repair else {
             return items.into_iter().map(|item| Ok(item.message)).collect();
         };
@@ -60,9 +70,12 @@ impl Hand {
             Ok(mended) => mended
                 .into_iter()
                 .zip(&items)
-                .map(|(mended, item)| mended.map(|mended| mended.repaired.or(&item.message)))
+                .map(|(mended, item)| match mended {
+                    Ok(mended) => Ok(mended.repaired.or(&item.message)),
+                    Err(why) => Err(Unfit::Letter(why)),
+                })
                 .collect(),
-            Err(error) => items.iter().map(|_| Err(error.to_string())).collect(),
+            Err(error) => items.iter().map(|_| Err(Unfit::Any(error.to_string()))).collect(),
         }
     }
 
@@ -99,11 +112,7 @@ impl Hand {
     }
 
     /// What is sent of an item; the marks say which letter, which send, the how-manieth.
-    pub(super) async fn outgoing(
-        &self,
-        items: Vec<ToSend>,
-        settings: &Settings,
-    ) -> Vec<(u64, Result<Outgoing, String>)> {
+    pub(super) async fn outgoing(&self, items: Vec<ToSend>, settings: &Settings) -> Prepared {
         let frames: Vec<(u64, Destination, ReplayMark)> = items
             .iter()
             .map(|item| {
@@ -141,7 +150,7 @@ fn facts<'a>(item: &'a ToSend, id: &'a str) -> Facts<'a> {
     Facts {
         id,
         source: &item.source,
-        event_type: item.message.headers.event_type(),
+        event_type: item.event_type.as_deref(),
         error_class: item.error_class.as_deref(),
         consumer: item.consumer.as_deref(),
     }

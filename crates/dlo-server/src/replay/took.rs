@@ -6,9 +6,10 @@
 
 use std::time::Duration;
 
-use dlo_core::broker::BrokerError;
+use dlo_core::broker::{BrokerError, Outgoing};
 use dlo_core::replay::run::Tally;
 use dlo_core::replay::{ItemState, Replay, ReplayState};
+use dlo_core::time::Timestamp;
 use dlo_store::replays::SendEnd;
 use dlo_store::{Lease, StoreError};
 use tokio::time::Instant;
@@ -18,8 +19,8 @@ use super::doubts::Cleared;
 use super::hand::TTL;
 use super::note::{Judged, Note};
 use super::outcome::Looked;
-use super::runner::{Runner, Traffic};
-use super::send::Ready;
+use super::runner::Runner;
+use super::send::{Ready, Unfit};
 
 /// How long a store that did not answer is left alone.
 const STORE_PAUSE: Duration = Duration::from_millis(500);
@@ -173,9 +174,9 @@ impl Runner {
     fn in_hand(
         &mut self,
         number: u64,
-        outgoing: Result<dlo_core::broker::Outgoing, String>,
+        outgoing: Result<Outgoing, Unfit>,
         again: bool,
-        before: Option<dlo_core::time::Timestamp>,
+        before: Option<Timestamp>,
         first: bool,
     ) {
         let generation = self.generation;
@@ -187,11 +188,18 @@ impl Runner {
                 let ready = Ready { number, key, outgoing, again, before, generation };
                 if first { self.ready.push_front(ready) } else { self.ready.push_back(ready) }
             }
-            Err(_) if again => {
+            Err(Unfit::Any(why)) => {
+                self.unready = Some(why);
+                let end = if again { SendEnd::Doubtful } else { SendEnd::Unsent };
+                self.ends.push(End { number, generation, end });
+            }
+            Err(Unfit::Letter(_)) if again => {
                 self.held += 1;
                 self.ends.push(End { number, generation, end: SendEnd::Doubtful });
             }
-            Err(why) => self.ends.push(End { number, generation, end: SendEnd::Refused(why) }),
+            Err(Unfit::Letter(why)) => {
+                self.ends.push(End { number, generation, end: SendEnd::Refused(why) });
+            }
         }
     }
 
@@ -207,11 +215,17 @@ impl Runner {
                 }
             }
         }
-        let confirmed = answer.ends.iter().any(|end| matches!(end.end, SendEnd::Sent { .. }));
+        if answer.taken {
+            (self.proven, self.refused) = (true, None);
+        }
+        if let Some((more, why)) = answer.refused {
+            let before = self.refused.as_ref().map_or(0, |(count, _)| *count);
+            self.refused = Some((before + more, why));
+        }
         self.ends.extend(answer.ends);
         match answer.trouble {
             Some(why) => self.broker_gone(&why),
-            None if confirmed => (self.gone, self.pause) = (None, None),
+            None if answer.taken => (self.gone, self.pause) = (None, None),
             None => {}
         }
     }
@@ -367,22 +381,5 @@ impl Runner {
         self.pause = Some(pause);
         tracing::warn!(replay = %self.hand.id, error = why, "a replay waits for the broker");
         self.gone = Some((why.to_owned(), Instant::now() + pause));
-    }
-}
-
-impl Traffic {
-    /// Smooths what the queue gets beside us.
-    fn seen(&mut self, published: i64, sent: u64) {
-        let now = Instant::now();
-        if let Some((before, ours, at)) = self.last {
-            let seconds = now.duration_since(at).as_secs_f64();
-            if seconds < 0.5 {
-                return;
-            }
-            let all = published.saturating_sub(before) as f64;
-            let rate = ((all - sent.saturating_sub(ours) as f64) / seconds).max(0.0);
-            self.rate = Some(self.rate.map_or(rate, |old| old * 0.8 + rate * 0.2));
-        }
-        self.last = Some((published, sent, now));
     }
 }

@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use dlo_core::letter::Letter;
-use dlo_core::query::{Matcher, Query};
+use dlo_core::query::Matcher;
 use dlo_core::time::Timestamp;
 
 use super::show::When;
@@ -103,7 +103,7 @@ pub(crate) async fn list(
     Params(params): Params<ListParams>,
 ) -> Result<Response, Failed> {
     let now = office.now();
-    let query = match Query::parse(&params.q, now) {
+    let query = match office.query(&params.q) {
         Ok(query) => query,
         Err(error) => {
             let mistake = Some((error.pointing(&params.q), error.problem.to_string()));

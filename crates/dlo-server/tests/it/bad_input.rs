@@ -240,3 +240,16 @@ async fn bodies_share_a_bounded_memory_and_who_waits_too_long_comes_back_later()
         assert_eq!(office.post_lines(small.as_bytes()).await.json()["duplicate"], 1);
     }
 }
+
+#[tokio::test]
+async fn more_words_of_consumers_than_there_can_be_are_refused_with_the_bound() {
+    let office = Office::open().await;
+    let word = |name: &str| format!(r#"{{"queue":"{name}","consumer":"c","instance":"1","halted":"x"}}"#);
+    let body = |words: Vec<String>| format!("{{\"consumers\":[{}]}}", words.join(","));
+    let many = office.post_json("/api/v1/consumers", &body(vec![word("q"); 101])).await;
+    assert_eq!((many.status, &many.json()["code"]), (422, &"too_many".into()));
+    let long = office.post_json("/api/v1/consumers", &body(vec![word(&"q".repeat(1_025))])).await;
+    assert_eq!((long.status, &long.json()["field"]), (422, &"queue".into()));
+    let fine = office.post_json("/api/v1/consumers", &body(vec![word("q"); 100])).await;
+    assert_eq!((fine.status, &fine.json()["heard"]), (200, &100.into()));
+}

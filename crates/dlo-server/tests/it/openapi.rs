@@ -72,6 +72,9 @@ async fn real_answers_fit_their_description() {
     let trial = r#"{"classify":[{"when":{"class":"KeyError"},"verdict":"retry"}],"owners":[{"when":{"source":"*"},"owner":"me"}]}"#;
     check(&document, "RuleTrial", &serde_json::from_str(trial).unwrap());
     check(&document, "RuleTried", &office.post_json("/api/v1/rules/test", trial).await.json());
+    let word = r#"{"consumers":[{"queue":"orders","consumer":"pricing","instance":"1","halted":"its breaker for tax is open"},{"queue":"q","consumer":"c","instance":"2","halted":null}]}"#;
+    check(&document, "Consumers", &serde_json::from_str(word).unwrap());
+    check(&document, "ConsumersHeard", &office.post_json("/api/v1/consumers", word).await.json());
     let backup = office.send("POST", "/api/v1/backup", &[], b"").await;
     let octets = [("content-type", "application/octet-stream")];
     let restored = office.send("POST", "/api/v1/restore?reason=x", &octets, &backup.body).await;

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime, Timeouts};
+use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime, Timeouts};
 use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::{Config, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
@@ -27,6 +27,9 @@ const MIGRATIONS: &[&str] = &[
 const CONNECTIONS: usize = 16;
 /// How long a call waits for a connection before it says that the database did not answer.
 const PATIENCE: Duration = Duration::from_secs(15);
+/// A transaction of a process that stands still is ended by the server after this long: its locks would keep every other
+/// process from taking over. Longer than any call of ours pauses between two statements.
+const STANDSTILL: &str = "SET idle_in_transaction_session_timeout = '15s'";
 /// The oldest version whose dialect is used here.
 const OLDEST: i32 = 150_000;
 /// Names the advisory lock under which migrations run: `dlo` in ASCII.
@@ -62,6 +65,9 @@ pub(super) fn pool(url: &str) -> Result<Pool, StoreError> {
         .max_size(CONNECTIONS)
         .timeouts(Timeouts { wait: patience, create: patience, recycle: patience })
         .runtime(Runtime::Tokio1)
+        .post_create(Hook::async_fn(|client, _| {
+            Box::pin(async move { client.batch_execute(STANDSTILL).await.map_err(HookError::Backend) })
+        }))
         .build()
         .map_err(|e| StoreError::Refused(format!("the connection pool: {e}")))
 }
@@ -158,6 +164,14 @@ mod tests {
             assert!(refusal.contains("expected postgres://"), "{refusal}");
             assert!(!refusal.contains("s3cret"), "{refusal}");
         }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_process_that_stands_still_in_a_transaction_keeps_its_locks_for_a_moment_only() {
+        let database = dlo_testkit::harness::postgres::Postgres::shared().await.database().await;
+        let client = pool(&database.url).unwrap().get().await.unwrap();
+        let limit = client.query_one("SHOW idle_in_transaction_session_timeout", &[]).await.unwrap();
+        assert_eq!(limit.get::<_, String>(0), "15s");
     }
 
     #[test]

@@ -117,6 +117,7 @@ fn has(id: LetterId, kept: &Kept, matcher: &Matcher) -> bool {
         Matcher::ConsumerId(wanted) => is(&latest.consumer_id, wanted),
         Matcher::Attempts(wanted) => wanted.holds(i64::from(latest.attempts)),
         Matcher::Replays(wanted) => wanted.holds(i64::from(kept.replays)),
+        Matcher::Exhausted(limits) => limits.is_reached(&kept.first.source, kept.replays),
         Matcher::Size(wanted) => wanted.holds(first.message.payload.0.len() as i64),
         Matcher::Failed(wanted) => wanted.holds(latest.failed_at),
         Matcher::Captured(wanted) => wanted.holds(kept.captured_at),

@@ -3,7 +3,7 @@
 use dlo_core::id::LetterId;
 use dlo_core::letter::{NewLetter, Status, Step};
 use dlo_core::message::Payload;
-use dlo_core::query::{Compare, Matcher, Op, Query, Term};
+use dlo_core::query::{Compare, Matcher, Op, Query, ReplayLimits, Term};
 use dlo_core::reason::Reason;
 use dlo_store::{DynStore, Inserted};
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
@@ -94,6 +94,8 @@ fn matchers() -> impl Strategy<Value = Matcher> {
         (ops(), 0..20_i64).prop_map(|(op, n)| Matcher::Failed(Compare { op, value: at(n) })),
         (ops(), 0..40_i64).prop_map(|(op, value)| Matcher::Offset(Compare { op, value })),
         (ops(), 0..3_i64).prop_map(|(op, value)| Matcher::Replays(Compare { op, value })),
+        (0..3_u32)
+            .prop_map(|otherwise| Matcher::Exhausted(ReplayLimits { otherwise, ..ReplayLimits::default() })),
         (ops(), 0..40_i64).prop_map(|(op, value)| Matcher::Size(Compare { op, value })),
         select(&["k", ""][..]).prop_map(|s| Matcher::Key(s.into())),
         proptest::collection::vec(select(WORDS), 1..3).prop_map(|words| Matcher::Text(words.join(" "))),

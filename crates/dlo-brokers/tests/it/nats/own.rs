@@ -47,6 +47,22 @@ async fn a_send_that_is_repeated_is_stored_once_and_a_producers_id_does_not_hide
 }
 
 #[tokio::test]
+async fn how_long_a_send_is_known_again_is_what_its_stream_says() {
+    let lab = lab().await;
+    let (broker, queue) = (lab.broker(), fresh_name());
+    let config = Config {
+        name: queue.replace('.', "_"),
+        subjects: vec![queue.clone()],
+        duplicate_window: Duration::from_secs(30),
+        ..Config::default()
+    };
+    jetstream_at(&lab.url).await.create_stream(config).await.unwrap();
+    assert_eq!(broker.remembers_sends(&queue).await.unwrap(), Duration::from_secs(30));
+    let ours = lab.fresh_queue().await;
+    assert_eq!(broker.remembers_sends(&ours).await.unwrap(), Duration::from_secs(120));
+}
+
+#[tokio::test]
 async fn a_work_queue_is_drained_by_acknowledging_and_has_one_group() {
     let lab = lab().await;
     let (broker, queue) = (lab.broker(), fresh_name());

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use dlo_core::broker::{Order, PublishError, Settlement};
+use dlo_core::broker::{LostConfirm, Order, PublishError, Settlement};
 
 use super::*;
 
@@ -71,6 +71,20 @@ async fn what_is_handed_back_keeps_its_order() {
         let expected: Vec<String> = (0..10).map(|n| format!("{n:02}")).collect();
         assert_eq!(again.iter().map(body).collect::<Vec<_>>(), expected);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_send_to_a_fifo_queue_can_be_repeated_for_five_minutes_and_one_to_a_standard_queue_cannot() {
+    let (broker, fifo) = lab(&Sqs::elasticmq().await.endpoint).await;
+    let (window, none) = (Duration::from_secs(300), Duration::ZERO);
+    for queue in
+        [fifo.as_str(), "https://sqs.eu-west-1.amazonaws.com/1/x.fifo", "arn:aws:sqs:eu-west-1:1:x.fifo"]
+    {
+        assert_eq!(broker.lost_confirm(queue), LostConfirm::SendAgainInWindow, "{queue}");
+        assert_eq!(broker.remembers_sends(queue).await.unwrap(), window, "{queue}");
+    }
+    assert_eq!(broker.lost_confirm("orders"), LostConfirm::Unknown);
+    assert_eq!(broker.remembers_sends("orders").await.unwrap(), none);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::super::now;
 use super::{number, path};
-use crate::client::{Client, Pages, age_of, text_of};
+use crate::client::{Client, age_of, text_of};
 use crate::exit::Outcome;
 use crate::output::{Align, Out, Table, Tone, bar, clean, count, cut, letters, say};
 
@@ -162,37 +162,36 @@ fn progress(out: Out, replay: &Value) -> Outcome {
     if let Some(why) = replay.get("stop_reason").and_then(Value::as_str) {
         out.line(out.paint(&format!("because {}", clean(why)), tone))?;
     }
+    if let Some(why) = replay.get("waits").and_then(Value::as_str) {
+        out.line(out.paint(&format!("waits: {}", clean(why)), Tone::Warn))?;
+    }
     if let Some(rate) = replay.get("success_rate").and_then(Value::as_f64) {
         out.line(format!("of those with an outcome {:.1}% were handled", rate * 100.0))?;
     }
     Ok(())
 }
 
+/// Replays that have letters of their own: this one, or its parts.
+pub(super) fn with_letters(replay: &Value) -> Vec<String> {
+    match children(replay) {
+        [] => vec![text_of(replay, "id")],
+        parts => parts.iter().map(|part| text_of(part, "id")).collect(),
+    }
+}
+
 fn items(client: &Client, out: Out, replay: &Value, state: &str, words: &str) -> Outcome {
     out.line("")?;
     out.line(words)?;
-    let parts = children(replay);
-    let ids: Vec<String> = match parts {
-        [] => vec![text_of(replay, "id")],
-        parts => parts.iter().map(|part| text_of(part, "id")).collect(),
-    };
-    let mut left = LISTED;
-    for id in ids {
-        let path = format!("/api/v1/replays/{id}/items");
-        let page = Pages { path: &path, list: "items", query: &[("state", state)], cursor: None }
-            .up_to(client, left.max(1))?;
-        for item in &page.items {
-            let note =
-                item.get("note").and_then(Value::as_str).map(|note| format!("  {}", cut(&clean(note), 80)));
-            out.line(format!("  {}{}", text_of(item, "letter"), note.unwrap_or_default()))?;
-        }
-        left = left.saturating_sub(page.items.len() as u64);
-        if left == 0 {
-            if number(replay, state) > LISTED {
-                say(format!("… the first {LISTED}; --json of `items` shows all"));
-            }
-            break;
-        }
+    for item in super::items::of(client, replay, Some(state), LISTED)? {
+        let note =
+            item.get("note").and_then(Value::as_str).map(|note| format!("  {}", cut(&clean(note), 80)));
+        out.line(format!("  {}{}", text_of(&item, "letter"), note.unwrap_or_default()))?;
+    }
+    if number(replay, state) > LISTED {
+        let id = text_of(replay, "id");
+        say(format!(
+            "… the first {LISTED}; all of them: dlo replay items {id} --state {state} --limit 100000"
+        ));
     }
     Ok(())
 }

@@ -79,7 +79,10 @@ impl Screen {
     }
 
     fn show(&mut self, replay: &Value) {
-        let line = format!("{} {}", bar(replay), show::standing(replay));
+        let mut line = format!("{} {}", bar(replay), show::standing(replay));
+        if let Some(why) = replay.get("waits").and_then(Value::as_str) {
+            line.push_str(&format!(", waits: {why}"));
+        }
         self.progress.at(&line);
         if self.json || self.progress.is_seen() {
             return;

@@ -2,12 +2,15 @@
 //!
 //! `shop.rs` is what they have in common. Each story waits for facts, and prints what happened.
 
+mod breaker;
 mod canary;
 mod demo;
 mod kill;
 mod operators;
 mod outage;
 mod pill;
+mod refused;
 mod repair;
 mod restored;
+mod rules;
 mod shop;

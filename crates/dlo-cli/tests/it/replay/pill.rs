@@ -33,6 +33,8 @@ async fn a_pill_in_a_bulk_replay_does_not_loop() {
     let last = shop.plan(&["class:KeyError"]);
     assert_eq!(number(&last, "total"), 0);
     assert!(last["excluded"].as_array().unwrap().iter().any(|one| one["why"] == "exhausted"), "{last}");
+    let exhausted = shop.dlo(&["letters", "list", "status:open", "is:exhausted", "--json"]).json();
+    assert_eq!(exhausted["letters"].as_array().unwrap().len(), 1, "{exhausted}");
     assert_eq!((shop.letters("open"), shop.letters("recovered")), (1, ORDERS - 1));
     let priced = shop.priced();
     assert!(priced.len() as u64 == ORDERS - 1 && priced.values().all(|times| *times == 1));

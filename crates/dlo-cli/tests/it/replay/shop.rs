@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use dlo_core::brake::BrakeMode;
+use dlo_core::broker::Position;
 use dlo_core::failure::Failure;
 use dlo_core::message::Message;
 use dlo_runtime::push::OfficeReceipts;
@@ -15,7 +16,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::office::{Office, Said, dlo};
-use crate::stories::Line;
+use crate::stories::{GROUP, Line};
 
 const PATIENCE: Duration = Duration::from_secs(90);
 
@@ -129,6 +130,46 @@ impl Shop {
         self.office = start(&self.config, self.directory.path(), self.port);
     }
 
+    /// A second office on the same settings, at a port of its own.
+    pub(super) fn second_office(&self) -> Office {
+        start(&self.config, self.directory.path(), 0)
+    }
+
+    /// Waits until the consumer has nothing before it and nothing in hand: whatever was sent is handled.
+    pub(super) async fn until_drained(&self) {
+        // A message whose delivery went astray comes again when its lease at the broker is over.
+        let deadline = Instant::now() + 3 * PATIENCE;
+        while !self.is_drained().await {
+            assert!(
+                Instant::now() < deadline,
+                "the queue was not emptied, {} are priced",
+                self.priced().len()
+            );
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    async fn is_drained(&self) -> bool {
+        let (broker, queue) = (&self.line.broker, &self.line.queue);
+        let state = broker.inspector().inspect(queue, Some(GROUP)).await.unwrap();
+        if state.depth == Some(0) {
+            return state.in_flight.unwrap_or(0) == 0;
+        }
+        // A log counts the marks of transactions too: what matters is whether a message is behind the consumer.
+        let (Ok(passed), Ok(ends)) = (broker.passed(queue, GROUP).await, broker.ends(queue).await) else {
+            return false;
+        };
+        for end in ends {
+            let next = passed.iter().find(|one| one.partition == end.partition).map_or(0, |one| one.next);
+            let from = Position { next, ..end };
+            let mut reader = broker.reader(queue, from.partition, Some(&from)).await.unwrap();
+            if !reader.read(1, Duration::from_millis(500)).await.unwrap().seen.is_empty() {
+                return false;
+            }
+        }
+        true
+    }
+
     /// Letters of the office by status.
     pub(super) fn letters(&self, status: &str) -> u64 {
         self.office.get("/api/v1/stats")["letters"][status].as_u64().unwrap_or(0)
@@ -201,7 +242,7 @@ fn start(config: &Path, directory: &Path, port: u16) -> Office {
         "--listen",
         &format!("127.0.0.1:{port}"),
         "--log-level",
-        "warn",
+        "info",
     ]);
     command.current_dir(directory);
     Office::spawn(command, &directory.join("data"))

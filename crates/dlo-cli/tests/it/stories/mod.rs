@@ -18,7 +18,7 @@ use dlo_brokers::BrokerConfig;
 use dlo_core::broker::{Broker, Destination, Outgoing, Settlement, TopologySpec};
 use dlo_core::message::{Message, Payload};
 use dlo_runtime::{ConsumerBuilder, ConsumerConfig, Event, SystemClock, Watch};
-use dlo_testkit::harness::{kafka::Kafka, rabbitmq::Rabbitmq, redis::Redis};
+use dlo_testkit::harness::{kafka::Kafka, nats::Nats, rabbitmq::Rabbitmq, redis::Redis, sqs::Sqs};
 use tokio_util::sync::CancellationToken;
 
 /// The broker that a section of the config describes.
@@ -33,6 +33,17 @@ pub(super) async fn redis() -> String {
 
 pub(super) async fn rabbitmq() -> String {
     format!("kind = \"rabbitmq\"\nurl = \"{}\"", Rabbitmq::shared().await.url())
+}
+
+pub(super) async fn nats() -> String {
+    format!("kind = \"nats\"\nservers = [\"{}\"]", Nats::shared().await)
+}
+
+pub(super) async fn sqs() -> String {
+    let endpoint = &Sqs::elasticmq().await.endpoint;
+    format!(
+        "kind = \"sqs\"\nregion = \"elasticmq\"\nendpoint = \"{endpoint}\"\naccess_key_id = \"x\"\nsecret_access_key = \"x\"\nwait = \"1s\""
+    )
 }
 
 pub(super) async fn kafka() -> String {
@@ -51,10 +62,12 @@ pub(super) struct Line {
 pub(super) const GROUP: &str = "pricing";
 
 impl Line {
+    /// A name that ends in `.fifo` makes FIFO queues, where the broker has such.
     pub(super) async fn open(section: String, name: &str, partitions: Option<u32>) -> Self {
         let broker = broker(&section).await;
-        let queue = format!("{name}-{}", std::process::id());
-        let dlq = format!("{queue}.dlq");
+        let (name, suffix) = name.strip_suffix(".fifo").map_or((name, ""), |name| (name, ".fifo"));
+        let process = std::process::id();
+        let (queue, dlq) = (format!("{name}-{process}{suffix}"), format!("{name}-{process}-dlq{suffix}"));
         let mut spec = TopologySpec::new(&queue, &dlq, 5);
         spec.partitions = partitions;
         spec.group = Some(GROUP.to_owned());

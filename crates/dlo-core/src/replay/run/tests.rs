@@ -18,6 +18,7 @@ fn view<'a>(settings: &'a Settings, tally: Tally, ruling: &'a Ruling) -> View<'a
         since: NOW,
         normal: None,
         dry: false,
+        proven: true,
         unseen: false,
     }
 }
@@ -138,4 +139,15 @@ fn a_canary_whose_letters_came_back_is_not_over_before_the_guards_have_looked() 
     assert_eq!(over.orders().turn.unwrap().to, ReplayState::Running);
     let unseen = View { unseen: true, ..over };
     assert_eq!(unseen.orders().turn, None);
+}
+
+#[test]
+fn until_the_broker_took_something_only_a_few_are_under_way() {
+    let settings = Settings { canary: 0, ramp: 1, pace: Pace::Max, ..Settings::default() };
+    let tally = Tally { claimed: 2_000, in_hand: 4, ..Tally::default() };
+    let unproven = View { proven: false, state: ReplayState::Running, ..view(&settings, tally, &Ruling::Go) };
+    assert_eq!(unproven.orders().intend, 6);
+    let full = Tally { in_hand: 10, ..tally };
+    assert_eq!(View { tally: full, ..unproven.clone() }.orders().intend, 0);
+    assert!(View { proven: true, ..unproven }.orders().intend > 90);
 }

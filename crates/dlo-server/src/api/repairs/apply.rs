@@ -15,11 +15,11 @@ use dlo_core::letter::Status;
 use dlo_core::query::{Compare, Matcher, Op, Query};
 use dlo_core::time::Timestamp;
 use dlo_store::{Deed, NewRepair, Page, Repaired as Stored};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::letters::{Opened, mend, open};
-use super::{Change, change, for_one};
-use crate::api::decide::{COUNTED, Chosen, chosen, with};
+use super::{Asked, Change, not_here};
+use crate::api::decide::{COUNTED, Chosen, with};
 use crate::api::error::{Answer, Problem};
 use crate::body;
 use crate::office::Office;
@@ -28,23 +28,6 @@ use crate::repair::{Mended, Repaired};
 
 /// Failures that are told; the others are counted.
 const TOLD: usize = 20;
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Asked {
-    ids: Option<Vec<LetterId>>,
-    query: Option<String>,
-    expression: Option<String>,
-    payload: Option<String>,
-    payload_base64: Option<String>,
-    reason: Option<String>,
-    #[serde(default = "yes")]
-    dry_run: bool,
-}
-
-fn yes() -> bool {
-    true
-}
 
 #[derive(Debug, Default, Serialize)]
 struct Applied {
@@ -75,11 +58,13 @@ pub(crate) async fn apply(
     author: Author,
     request: Request<Body>,
 ) -> Answer<Response> {
-    let asked: Asked = body::large_json(request, &office).await?;
+    let mut asked: Asked = body::large_json(request, &office).await?;
+    if asked.sample.is_some() {
+        return Err(not_here("sample"));
+    }
     let now = office.now();
-    let change = change(asked.expression, asked.payload, asked.payload_base64)?;
-    for_one(&change, asked.ids.as_ref().map(Vec::len))?;
-    let chosen = chosen(asked.ids.as_deref(), asked.query.as_deref(), now)?;
+    let dry_run = asked.dry_run.unwrap_or(true);
+    let (change, chosen) = asked.meaning(&office)?;
     let Some(reason) = query_text::note("reason", asked.reason)? else {
         let detail = "say why, in `reason`; it is kept with the repair and in the audit log";
         return Err(Problem::unprocessable("reason_needed", detail).field("reason"));
@@ -92,7 +77,7 @@ pub(crate) async fn apply(
         Chosen::Query(_) => Some(office.long_reading()?),
     };
     let deed = Deed { author: author.0, reason: Some(reason), reference: None };
-    let work = Work { office, change, deed, dry_run: asked.dry_run };
+    let work = Work { office, change, deed, dry_run };
     // A task of its own: a client that goes away does not leave half a repair behind.
     let work = tokio::spawn(async move {
         let _held = place;
@@ -106,7 +91,7 @@ pub(crate) async fn apply(
     });
     let failed = |_| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", "the office failed");
     let applied = work.await.map_err(failed)??;
-    Ok(Json(Applied { dry_run: asked.dry_run, ..applied }).into_response())
+    Ok(Json(Applied { dry_run, ..applied }).into_response())
 }
 
 struct Work {

@@ -11,14 +11,48 @@ mod read;
 use axum::http::StatusCode;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use dlo_core::id::LetterId;
 use dlo_core::limits;
+use serde::Deserialize;
 
 pub(crate) use apply::apply;
 pub(crate) use preview::preview;
 pub(crate) use read::list;
 
+use super::decide::{Chosen, chosen};
 use super::error::{Answer, Problem};
+use crate::office::Office;
 use crate::repair::{EXPRESSION, RepairError};
+
+/// What both a preview and a repair are asked for. Each refuses what says something to the other only.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Asked {
+    ids: Option<Vec<LetterId>>,
+    query: Option<String>,
+    expression: Option<String>,
+    payload: Option<String>,
+    payload_base64: Option<String>,
+    /// Of a preview.
+    sample: Option<usize>,
+    /// Of a repair.
+    reason: Option<String>,
+    dry_run: Option<bool>,
+}
+
+impl Asked {
+    /// What is done, and to which letters.
+    fn meaning(&mut self, office: &Office) -> Answer<(Change, Chosen)> {
+        let change = change(self.expression.take(), self.payload.take(), self.payload_base64.take())?;
+        for_one(&change, self.ids.as_ref().map(Vec::len))?;
+        let chosen = chosen(self.ids.as_deref(), self.query.as_deref(), office)?;
+        Ok((change, chosen))
+    }
+}
+
+fn not_here(field: &'static str) -> Problem {
+    Problem::unprocessable("bad_body", format!("`{field}` says nothing here; leave it out")).field(field)
+}
 
 /// What is done to each letter.
 #[derive(Debug, Clone)]

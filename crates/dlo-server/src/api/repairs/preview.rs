@@ -11,11 +11,11 @@ use dlo_core::id::LetterId;
 use dlo_core::letter::Status;
 use dlo_core::query::Matcher;
 use dlo_store::Page;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::letters::{Opened, mend, open};
-use super::{change, for_one};
-use crate::api::decide::{COUNTED, Chosen, chosen, with};
+use super::{Asked, not_here};
+use crate::api::decide::{COUNTED, Chosen, with};
 use crate::api::error::{Answer, Problem};
 use crate::body;
 use crate::office::Office;
@@ -25,17 +25,6 @@ use crate::repair::{Mended, Repaired, difference};
 /// Letters of a sample.
 const SAMPLE: usize = 5;
 const LARGEST: usize = 50;
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Asked {
-    ids: Option<Vec<LetterId>>,
-    query: Option<String>,
-    expression: Option<String>,
-    payload: Option<String>,
-    payload_base64: Option<String>,
-    sample: Option<usize>,
-}
 
 #[derive(Debug, Default, Serialize)]
 struct Previewed {
@@ -75,14 +64,19 @@ pub(crate) async fn preview(
     author: Author,
     request: Request<Body>,
 ) -> Answer<Response> {
-    let asked: Asked = body::large_json(request, &office).await?;
+    let mut asked: Asked = body::large_json(request, &office).await?;
+    for (given, field) in [(asked.reason.is_some(), "reason"), (asked.dry_run.is_some(), "dry_run")] {
+        if given {
+            return Err(not_here(field));
+        }
+    }
     let sample = asked.sample.unwrap_or(SAMPLE);
     if !(1..=LARGEST).contains(&sample) {
         let detail = format!("`sample` must be 1 to {LARGEST}, found {sample}");
         return Err(Problem::unprocessable("bad_sample", detail).field("sample"));
     }
-    let change = change(asked.expression, asked.payload, asked.payload_base64)?;
-    let (matched, ids) = match chosen(asked.ids.as_deref(), asked.query.as_deref(), office.now())? {
+    let (change, chosen) = asked.meaning(&office)?;
+    let (matched, ids) = match chosen {
         Chosen::Ids(ids) => (ids.len() as u64, ids),
         Chosen::Query(query) => {
             let query = with(query, Matcher::Status(Status::Open));
@@ -91,7 +85,6 @@ pub(crate) async fn preview(
             (office.store.count(&query, COUNTED).await?, ids)
         }
     };
-    for_one(&change, asked.ids.as_ref().map(Vec::len))?;
     let mut previewed = Previewed { matched, ..Previewed::default() };
     let deed = author.looks();
     let mut left = &ids[..ids.len().min(sample)];

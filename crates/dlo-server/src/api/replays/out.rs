@@ -7,6 +7,8 @@ use dlo_core::replay::{
 use dlo_core::time::Timestamp;
 use serde::Serialize;
 
+use crate::replay::ReplayDesk;
+
 #[derive(Debug, Serialize)]
 pub(crate) struct ReplayOut<'a> {
     id: ReplayId,
@@ -26,6 +28,10 @@ pub(crate) struct ReplayOut<'a> {
     ended_at: Option<Timestamp>,
     stop_reason: Option<&'a str>,
     stop_letters: &'a [LetterId],
+    /// Whether this server runs it, or a part of it.
+    in_hand: bool,
+    /// What it waits for, or why it is slow, where this server runs it.
+    waits: Option<String>,
     approvals_needed: u8,
     approvals: &'a [Approval],
     settings: &'a Settings,
@@ -58,10 +64,15 @@ struct CountsOut {
 }
 
 impl<'a> ReplayOut<'a> {
-    pub(crate) fn new(replay: &'a Replay, children: &'a [Replay]) -> Self {
+    pub(crate) fn new(replay: &'a Replay, children: &'a [Replay], desk: &ReplayDesk) -> Self {
         let of = |state| replay.counts.get(state);
         let handled = of(ItemState::Confirmed) + of(ItemState::Presumed);
         let known = handled + of(ItemState::Returned);
+        // A plan of several parts waits where its part does.
+        let parts = std::iter::once(replay).chain(children);
+        let standings: Vec<_> = parts.filter_map(|one| desk.standing(one.id)).collect();
+        let in_hand = standings.iter().any(|standing| standing.runs);
+        let waits = standings.into_iter().find_map(|standing| standing.waits);
         Self {
             id: replay.id,
             state: replay.state,
@@ -79,6 +90,8 @@ impl<'a> ReplayOut<'a> {
             ended_at: replay.ended_at,
             stop_reason: replay.stop_reason.as_deref(),
             stop_letters: &replay.stop_letters,
+            in_hand,
+            waits,
             approvals_needed: replay.approvals_needed,
             approvals: &replay.approvals,
             settings: &replay.settings,
@@ -99,7 +112,7 @@ impl<'a> ReplayOut<'a> {
             by_class: &replay.by_class,
             excluded: &replay.excluded,
             doubts: &replay.doubts,
-            children: children.iter().map(|child| ReplayOut::new(child, &[])).collect(),
+            children: children.iter().map(|child| ReplayOut::new(child, &[], desk)).collect(),
         }
     }
 }

@@ -77,7 +77,7 @@ pub(crate) async fn plan(
     let asked: Asked = body::json(request, &office).await?;
     let now = office.now();
     let reason = query_text::note("reason", asked.reason.clone())?.unwrap_or_default();
-    let members = members(&asked, now)?;
+    let members = members(&asked, &office)?;
     let rules = &office.config.replay;
     let policy = PlanPolicy { settings: by_source(&asked, rules)?, ..rules.policy() };
     let settings = settings(&asked, Settings::default())?;
@@ -106,10 +106,10 @@ pub(crate) async fn plan(
     });
     let failed = |_| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", "the office failed");
     let (replay, children) = planned.await.map_err(failed)??;
-    Ok((StatusCode::CREATED, Json(ReplayOut::new(&replay, &children))).into_response())
+    Ok((StatusCode::CREATED, Json(ReplayOut::new(&replay, &children, &office.replays))).into_response())
 }
 
-fn members(asked: &Asked, now: dlo_core::time::Timestamp) -> Answer<Members> {
+fn members(asked: &Asked, office: &Office) -> Answer<Members> {
     match (&asked.ids, &asked.query) {
         (Some(ids), None) if !ids.is_empty() && ids.len() <= IDS => {
             let mut ids = ids.clone();
@@ -122,7 +122,7 @@ fn members(asked: &Asked, now: dlo_core::time::Timestamp) -> Answer<Members> {
             Err(Problem::unprocessable("bad_ids", detail).field("ids"))
         }
         (None, Some(text)) => {
-            let query = query_text::query(text, now)?;
+            let query = query_text::query(text, office)?;
             if query.terms.is_empty() {
                 let detail = "an empty query means every letter there is; say which are meant, such as `source:orders`";
                 return Err(Problem::unprocessable("empty_query", detail).field("query"));

@@ -11,6 +11,7 @@ use axum::extract::State;
 use axum::http::{Request, StatusCode};
 use axum::response::{IntoResponse, Response};
 use dlo_core::id::{LetterId, ReplayId};
+use dlo_core::replay::family::first_state;
 use dlo_core::replay::{ItemState, Replay, ReplayState};
 use dlo_store::replays::{Settling, Turn};
 use dlo_store::{Deed, Page, StoreError};
@@ -49,7 +50,7 @@ pub(crate) async fn start(
         return Err(Problem::new(StatusCode::CONFLICT, "nothing_to_send", "the plan has no letters"));
     }
     approved(&office, &replay, &deed).await?;
-    let first = if replay.settings.canary > 0 { ReplayState::Canary } else { ReplayState::Running };
+    let first = first_state(&replay);
     // The first part of a plan with parts is begun by the desk, as every further one is.
     turn(&office, &replay, first, &deed).await?;
     answer(&office, id).await
@@ -131,7 +132,7 @@ pub(crate) async fn resume(
         return Err(not_now(replay.state, "only a paused or stopped replay can be resumed"));
     }
     // It begins with a canary again: what stopped it may not be over.
-    let next = if replay.settings.canary > 0 { ReplayState::Canary } else { ReplayState::Running };
+    let next = first_state(&replay);
     steer(&office, id, author.looks(), next, None).await
 }
 
@@ -285,5 +286,5 @@ fn not_now(found: ReplayState, what: &str) -> Problem {
 async fn answer(office: &Office, id: ReplayId) -> Answer<Response> {
     let replay = office.store.replay(id).await?;
     let children = office.store.children(id).await?;
-    Ok(Json(ReplayOut::new(&replay, &children)).into_response())
+    Ok(Json(ReplayOut::new(&replay, &children, &office.replays)).into_response())
 }

@@ -86,7 +86,7 @@ impl Ends {
             self.epoch.as_ref().filter(|_| self.able.lost_confirm == LostConfirm::ReadBack)
             && world.epochs.get(name) != Some(epoch)
         {
-            return Err(PublishError::Refused("fenced off".to_owned()));
+            return Err(PublishError::Fenced("another took over".to_owned()));
         }
         if world.is_out() {
             return unconfirmed();

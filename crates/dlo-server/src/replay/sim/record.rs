@@ -60,6 +60,7 @@ impl World {
             source: "orders".to_owned(),
             origin: Origin::queue(BrokerKind::Memory, "orders"),
             consumer: Some("shop".to_owned()),
+            event_type: None,
             error_class: Some("KeyError".to_owned()),
             message: Message {
                 key: Some(row.key.clone()),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use dlo_core::broker::{Broker, Destination, Outgoing};
 use dlo_core::envelope::{Envelope, OriginHeaders, encode, replay_mark};
 use dlo_core::reason::Reason;
-use dlo_core::replay::{ItemState, Pace, ReplayState, Settings, send_id};
+use dlo_core::replay::{ItemState, Pace, Repairing, ReplayState, Settings, send_id};
 use dlo_core::units::HumanDuration;
 use tempfile::TempDir;
 
@@ -107,6 +107,28 @@ async fn another_office_goes_on_where_one_stopped_and_nothing_is_sent_twice() {
         .collect();
     assert_eq!((got.len(), ids.len()), (200, 200));
     shop.until_state(id, ReplayState::Completed).await;
+    shop.conserved().await;
+    shop.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repair_worker_that_does_not_start_pauses_the_replay_and_refuses_no_letter() {
+    let (data, broker) = (TempDir::new().unwrap(), broker());
+    // This office has no worker at all.
+    let shop = Shop::open(&data, &broker).await;
+    shop.die(30).await;
+    let repair = Some(Repairing { expression: ".n += 1".to_owned() });
+    let id = shop.plan(Settings { repair, ..settings() }).await;
+    shop.turn(id, ReplayState::Running).await;
+    let paused = shop.until_state(id, ReplayState::Paused).await;
+    let reason = paused.stop_reason.clone().unwrap();
+    assert!(reason.starts_with("the repair worker does not start"), "{reason}");
+    until("what was in hand is put back", || async {
+        let replay = shop.store.replay(id).await.unwrap();
+        count(&replay, ItemState::Claimed) + count(&replay, ItemState::Frozen) == 30
+    })
+    .await;
+    assert_eq!(take_all(&broker).await.len(), 0, "nothing goes out without its repair");
     shop.conserved().await;
     shop.close().await;
 }

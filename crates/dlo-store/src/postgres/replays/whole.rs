@@ -55,6 +55,7 @@ fn to_send(number: u64, found: Found, message: Message, repaired: bool) -> ToSen
         source: letter.source,
         origin: letter.origin,
         consumer: letter.consumer,
+        event_type: letter.event_type,
         error_class: letter.error_class,
         message,
         repaired,

@@ -109,6 +109,7 @@ fn one(
         source: letter.source,
         origin: letter.origin,
         consumer: letter.consumer,
+        event_type: letter.event_type,
         error_class: letter.error_class,
         message,
         repaired: is_repaired,

@@ -92,6 +92,11 @@ pub(crate) async fn what_is_intended_is_whole_and_byte_for_byte(home: &dyn Home)
     assert_eq!(to_send[0].message, expected.message);
     assert_eq!((&to_send[0].origin, &to_send[0].consumer), (&class.origin, &class.consumer));
     assert_eq!((to_send[0].source.as_str(), to_send[0].replays), ("orders", 0));
+    // It came beside the message: no header says it.
+    assert_eq!(
+        (to_send[0].event_type.as_deref(), to_send[0].message.headers.event_type()),
+        (Some("OrderPlaced"), None)
+    );
     let item = &store.items(replay.id, None, &Page::first(1)).await.unwrap().items[0];
     assert_eq!((item.state, item.at, item.sent_at), (ItemState::Intended, Some(at(5)), None));
     assert_eq!(status(&store, ids[0]).await, Status::Claimed);

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use dlo_core::broker::Broker;
 use dlo_core::time::{Clock, Timestamp};
 use dlo_server::{
-    CaptureSpec, HttpLimits, RepairConfig, ReplayRules, ReplayTarget, Rules, Server, ServerConfig, Token,
-    WorkerCommand,
+    CaptureSpec, HttpLimits, RepairConfig, ReplayRules, ReplayTarget, Rules, Schemas, Server, ServerConfig,
+    Token, WorkerCommand, WrittenRules,
 };
 use dlo_store::postgres::PostgresStore;
 use dlo_store::sqlite::SqliteStore;
@@ -84,12 +84,26 @@ fn target(config: &Config, spec: &CaptureSpec) -> ReplayTarget {
 
 /// The part of the config that an office takes up while it runs.
 pub(crate) fn rules(config: &Config) -> Rules {
-    Rules { owners: config.rules.owners.clone(), redactor: config.rules.redactor.clone() }
+    Rules {
+        owners: config.rules.owners.clone(),
+        redactor: config.rules.redactor.clone(),
+        written: written(config),
+    }
+}
+
+/// The rules as people wrote them, for people who look.
+fn written(config: &Config) -> WrittenRules {
+    WrittenRules {
+        classify: config.rules.classify.clone(),
+        owners: config.rules.owners_written.clone(),
+        redact: config.rules.redact_written.clone(),
+    }
 }
 
 fn server_config(config: &Config) -> Outcome<ServerConfig> {
     let token = config.server.token.as_ref().map(|token| Token::new(token.reveal())).transpose();
     let limits = &config.server.limits;
+    let schemas::Read { schemas, formats } = schemas::read(config)?;
     Ok(ServerConfig {
         token: token.map_err(|weak| Failure::usage(format!("`server.token`: {weak}")))?,
         tokens: named_tokens(config)?,
@@ -107,9 +121,11 @@ fn server_config(config: &Config) -> Outcome<ServerConfig> {
             Storage::Postgres(_) => None,
         },
         owners: config.rules.owners.clone(),
-        repair: repair(config)?,
+        repair: repair(schemas)?,
         replay: replay_rules(config),
         automation: config.rules.automation.clone(),
+        formats,
+        written: written(config),
     })
 }
 
@@ -137,10 +153,10 @@ fn replay_rules(config: &Config) -> ReplayRules {
 }
 
 /// Who runs repair expressions: this very program, as a process of its own.
-fn repair(config: &Config) -> Outcome<RepairConfig> {
+fn repair(schemas: Schemas) -> Outcome<RepairConfig> {
     let worker = WorkerCommand::this_program("repair-worker")
         .map_err(|cause| Failure::failed(format!("this program does not find itself: {cause}")))?;
-    Ok(RepairConfig { worker: Some(worker), schemas: schemas::read(config)?, ..RepairConfig::default() })
+    Ok(RepairConfig { worker: Some(worker), schemas, ..RepairConfig::default() })
 }
 
 /// What is captured: the sources that have a broker, each broker made once and shared. Reaches for no server; what can

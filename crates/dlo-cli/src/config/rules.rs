@@ -23,6 +23,7 @@ pub(crate) struct Rules {
     pub(crate) automation: Vec<AutomationRule>,
     /// What is masked; `None`: nothing.
     pub(crate) redactor: Option<Redactor>,
+    pub(crate) redact_written: Option<RedactRules>,
 }
 
 pub(super) fn read(root: &Section<'_>, sources: &[Source]) -> Rules {
@@ -42,8 +43,8 @@ pub(super) fn read(root: &Section<'_>, sources: &[Source]) -> Rules {
         section.note(format!("`rules.owners`: {bad}"));
         Owners::default()
     });
-    let redactor = redactor(&root.section("redact"));
-    Rules { classify, owners_written: owners, owners: compiled, automation, redactor }
+    let (redactor, redact_written) = redactor(&root.section("redact")).unzip();
+    Rules { classify, owners_written: owners, owners: compiled, automation, redactor, redact_written }
 }
 
 /// The audit log knows a rule by its name alone.
@@ -77,10 +78,10 @@ fn of_source(source: &Source) -> Option<OwnerRule> {
     Some(OwnerRule { when, owner })
 }
 
-fn redactor(section: &Section<'_>) -> Option<Redactor> {
+fn redactor(section: &Section<'_>) -> Option<(Redactor, RedactRules)> {
     let rules = section.is_there().then(|| section.decode::<RedactRules>(&[])).flatten()?;
     match Redactor::compile(&rules) {
-        Ok(redactor) => Some(redactor),
+        Ok(redactor) => Some((redactor, rules)),
         Err(bad) => {
             section.problem(bad.field, bad.problem);
             None

@@ -1,8 +1,11 @@
-//! JSON Schemas that the config names by their files: read once, at the start, and by `dlo check`.
+//! Schemas that the config names by their files: read once, at the start, and by `dlo check`.
+//!
+//! What a file holds is said by its ending: `.avsc` is Avro and `.desc`, `.binpb` and `.pb` are descriptor sets of Protocol
+//! Buffers, by which payloads are shown; everything else is a JSON Schema, which repaired payloads have to fit.
 
 use std::path::{Path, PathBuf};
 
-use dlo_server::{Schema, Schemas};
+use dlo_server::{Format, Formats, Schema, Schemas};
 
 use crate::config::Config;
 use crate::exit::{Failure, Outcome};
@@ -10,18 +13,36 @@ use crate::exit::{Failure, Outcome};
 /// Bytes of a schema file that are read; a longer one is refused.
 const LARGEST: u64 = 1024 * 1024;
 
-/// Every schema of the config. The first that cannot be used is refused with its source and file.
-pub(crate) fn read(config: &Config) -> Outcome<Schemas> {
-    let mut schemas = Schemas::default();
+/// Every schema of the config, of either kind.
+#[derive(Debug, Default)]
+pub(crate) struct Read {
+    pub(crate) schemas: Schemas,
+    pub(crate) formats: Formats,
+}
+
+enum One {
+    Schema(Schema),
+    Format(Format),
+}
+
+/// Reads them all. The first that cannot be used is refused with its source and file.
+pub(crate) fn read(config: &Config) -> Outcome<Read> {
+    let mut all = Read::default();
     for source in &config.sources {
         if let Some(file) = &source.schema {
-            schemas.of_source(&source.name, one(config, &source.name, file)?);
+            match one(config, &source.name, file)? {
+                One::Schema(schema) => all.schemas.of_source(&source.name, schema),
+                One::Format(format) => all.formats.of_source(&source.name, format),
+            }
         }
         for (event_type, file) in &source.schemas {
-            schemas.of_type(&source.name, event_type, one(config, &source.name, file)?);
+            match one(config, &source.name, file)? {
+                One::Schema(schema) => all.schemas.of_type(&source.name, event_type, schema),
+                One::Format(format) => all.formats.of_type(&source.name, event_type, format),
+            }
         }
     }
-    Ok(schemas)
+    Ok(all)
 }
 
 /// How many the config names.
@@ -29,7 +50,7 @@ pub(crate) fn count(config: &Config) -> usize {
     config.sources.iter().map(|source| usize::from(source.schema.is_some()) + source.schemas.len()).sum()
 }
 
-fn one(config: &Config, source: &str, file: &str) -> Outcome<Schema> {
+fn one(config: &Config, source: &str, file: &str) -> Outcome<One> {
     let fail = |what: String| {
         let line = config.sources.iter().find(|known| known.name == source).and_then(|known| known.line);
         let line = line.map(|line| format!(" (line {line})")).unwrap_or_default();
@@ -43,8 +64,16 @@ fn one(config: &Config, source: &str, file: &str) -> Outcome<Schema> {
     if length > LARGEST {
         return Err(fail(format!("it has {length} bytes, and at most {LARGEST} are read")));
     }
-    let text = std::fs::read_to_string(&path).map_err(|cause| fail(cause.to_string()))?;
-    Schema::parse(&text).map_err(|bad| fail(bad.to_string()))
+    let bytes = std::fs::read(&path).map_err(|cause| fail(cause.to_string()))?;
+    let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+    if matches!(ending, "desc" | "binpb" | "pb") {
+        return Format::protobuf(&bytes).map(One::Format).map_err(|bad| fail(bad.to_string()));
+    }
+    let text = String::from_utf8(bytes).map_err(|_| fail("it is not UTF-8".to_string()))?;
+    if ending == "avsc" {
+        return Format::avro(&text).map(One::Format).map_err(|bad| fail(bad.to_string()));
+    }
+    Schema::parse(&text).map(One::Schema).map_err(|bad| fail(bad.to_string()))
 }
 
 /// Files stand beside the config file, wherever the office is started.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use dlo_core::broker::Broker;
 use dlo_core::time::{Clock, Timestamp};
 use dlo_server::{
-    CaptureSpec, HttpLimits, RepairConfig, ReplayRules, ReplayTarget, Rules, Server, ServerConfig, Token,
-    WorkerCommand,
+    CaptureSpec, HttpLimits, RepairConfig, ReplayRules, ReplayTarget, Rules, Schemas, Server, ServerConfig,
+    Token, WorkerCommand, WrittenRules,
 };
 use dlo_store::postgres::PostgresStore;
 use dlo_store::sqlite::SqliteStore;
@@ -89,12 +89,23 @@ pub(crate) fn rules(config: &Config) -> Rules {
         teams: config.rules.teams.clone(),
         known: config.rules.known.clone(),
         redactor: config.rules.redactor.clone(),
+        written: written(config),
+    }
+}
+
+/// The rules as people wrote them, for people who look.
+fn written(config: &Config) -> WrittenRules {
+    WrittenRules {
+        classify: config.rules.classify.clone(),
+        owners: config.rules.owners_written.clone(),
+        redact: config.rules.redact_written.clone(),
     }
 }
 
 fn server_config(config: &Config) -> Outcome<ServerConfig> {
     let token = config.server.token.as_ref().map(|token| Token::new(token.reveal())).transpose();
     let limits = &config.server.limits;
+    let schemas::Read { schemas, formats } = schemas::read(config)?;
     Ok(ServerConfig {
         token: token.map_err(|weak| Failure::usage(format!("`server.token`: {weak}")))?,
         tokens: named_tokens(config)?,
@@ -114,9 +125,11 @@ fn server_config(config: &Config) -> Outcome<ServerConfig> {
         owners: config.rules.owners.clone(),
         teams: config.rules.teams.clone(),
         known: config.rules.known.clone(),
-        repair: repair(config)?,
+        repair: repair(schemas)?,
         replay: replay_rules(config),
         automation: config.rules.automation.clone(),
+        formats,
+        written: written(config),
     })
 }
 
@@ -144,10 +157,10 @@ fn replay_rules(config: &Config) -> ReplayRules {
 }
 
 /// Who runs repair expressions: this very program, as a process of its own.
-fn repair(config: &Config) -> Outcome<RepairConfig> {
+fn repair(schemas: Schemas) -> Outcome<RepairConfig> {
     let worker = WorkerCommand::this_program("repair-worker")
         .map_err(|cause| Failure::failed(format!("this program does not find itself: {cause}")))?;
-    Ok(RepairConfig { worker: Some(worker), schemas: schemas::read(config)?, ..RepairConfig::default() })
+    Ok(RepairConfig { worker: Some(worker), schemas, ..RepairConfig::default() })
 }
 
 /// What is captured: the sources that have a broker, each broker made once and shared. Reaches for no server; what can

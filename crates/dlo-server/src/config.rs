@@ -5,13 +5,16 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use dlo_core::automation::AutomationRule;
+use dlo_core::classify::Rule;
 use dlo_core::known::KnownPatterns;
-use dlo_core::owners::Owners;
+use dlo_core::owners::{OwnerRule, Owners};
 use dlo_core::query::ReplayLimits;
+use dlo_core::redact::RedactRules;
 use dlo_core::replay::Settings;
 use dlo_core::teams::Teams;
 use dlo_store::replays::{PlanPolicy, SourcePolicy};
 
+use crate::decode::Formats;
 use crate::repair::RepairConfig;
 
 /// How the office listens and what it allows.
@@ -37,6 +40,19 @@ pub struct ServerConfig {
     pub automation: Vec<AutomationRule>,
     /// Who runs repair expressions, and what their results have to fit (F9).
     pub repair: RepairConfig,
+    /// How binary payloads are read, for people who look.
+    pub formats: Formats,
+    /// The rules as they are written, for people who look.
+    pub written: WrittenRules,
+}
+
+/// Rules as the config has them. What they do is done elsewhere; the page shows them.
+#[derive(Debug, Clone, Default)]
+pub struct WrittenRules {
+    /// The team's own; the built-in ones stand behind them.
+    pub classify: Vec<Rule>,
+    pub owners: Vec<OwnerRule>,
+    pub redact: Option<RedactRules>,
 }
 
 /// What the office allows of replays, beside what each source says.

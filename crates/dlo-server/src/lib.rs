@@ -16,6 +16,7 @@ mod automation;
 mod body;
 mod capture;
 mod config;
+mod decode;
 mod guard;
 mod ingest;
 mod listen;
@@ -35,7 +36,8 @@ mod ui;
 pub use admission_log::AdmissionLog;
 pub use api::routes;
 pub use capture::{CaptureLimits, CaptureSpec, CaptureState, CaptureStatus, LastError, Mode, NoMirror};
-pub use config::{HttpLimits, ReplayRules, ServerConfig, SourceReplay, Token};
+pub use config::{HttpLimits, ReplayRules, ServerConfig, SourceReplay, Token, WrittenRules};
+pub use decode::{BadFormat, Format, Formats};
 pub use repair::{
     BadExpression, BadSchema, Facts, Limits as RepairLimits, Mended, RepairConfig, RepairDesk, RepairError,
     Repaired, Repairer, Schema, Schemas, Subject, WorkerCommand, run_worker,

@@ -1,8 +1,10 @@
 //! What every request shares: the store, the clock, the rules, the counters.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use axum::http::StatusCode;
+use dlo_core::broker::Capabilities;
 use dlo_core::query::{Query, QueryError};
 use dlo_core::time::{Clock, Timestamp};
 use dlo_store::DynStore;
@@ -13,7 +15,7 @@ use crate::admit::Admission;
 use crate::api::error::{Answer, Problem};
 use crate::automation::AutomationBoard;
 use crate::capture::CaptureBoard;
-use crate::config::ServerConfig;
+use crate::config::{ServerConfig, WrittenRules};
 use crate::mask::Mask;
 use crate::memory::BodyMemory;
 use crate::metrics::Metrics;
@@ -25,6 +27,26 @@ use crate::triage::TriageDesk;
 /// Long readings at once: exports, backups, verifications, rule trials, decisions by query.
 const LONG_READINGS: usize = 2;
 
+/// The rules as they are written now; they may change while the office runs.
+#[derive(Debug, Default)]
+pub(crate) struct Written(RwLock<Arc<WrittenRules>>);
+
+impl Written {
+    pub(crate) fn get(&self) -> Arc<WrittenRules> {
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn set(&self, rules: WrittenRules) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(rules);
+    }
+}
+
+/// What is known of the broker of a source without asking it.
+#[derive(Debug, Clone)]
+pub(crate) struct BrokerFacts {
+    pub(crate) capabilities: Capabilities,
+}
+
 #[derive(Debug)]
 pub(crate) struct Office {
     pub(crate) config: ServerConfig,
@@ -34,8 +56,12 @@ pub(crate) struct Office {
     pub(crate) log: AdmissionLog,
     /// What is hidden on its way out.
     pub(crate) mask: Mask,
+    /// For people who look at the rules.
+    pub(crate) written: Written,
     pub(crate) metrics: Metrics,
     pub(crate) captures: CaptureBoard,
+    /// By source; those whose letters come over HTTP have none.
+    pub(crate) brokers: BTreeMap<String, BrokerFacts>,
     pub(crate) replays: Arc<ReplayDesk>,
     pub(crate) automation: AutomationBoard,
     pub(crate) triage: TriageDesk,
@@ -60,13 +86,16 @@ impl Office {
         log: AdmissionLog,
         mask: Mask,
     ) -> Self {
+        let written = Written(RwLock::new(Arc::new(config.written.clone())));
         Self {
+            written,
             requests: Semaphore::new(config.limits.requests),
             memory: BodyMemory::new(config.limits.body_memory, config.limits.patience),
             long: Arc::new(Semaphore::new(LONG_READINGS)),
             admission: Admission::new(config.owners.clone()),
             metrics: Metrics::default(),
             captures: CaptureBoard::default(),
+            brokers: BTreeMap::new(),
             replays: Arc::default(),
             automation: AutomationBoard::default(),
             hooks: Hooks::default(),

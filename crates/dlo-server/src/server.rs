@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::sync::Arc;
 
+use dlo_core::broker::Broker;
 use dlo_core::fingerprint::Parts;
 use dlo_core::group::Group;
 use dlo_core::known::KnownPatterns;
@@ -18,9 +19,9 @@ use tokio_util::task::TaskTracker;
 
 use crate::admission_log::AdmissionLog;
 use crate::capture::{self, CaptureSpec, CaptureStatus};
-use crate::config::ServerConfig;
+use crate::config::{ServerConfig, WrittenRules};
 use crate::mask::Mask;
-use crate::office::Office;
+use crate::office::{BrokerFacts, Office};
 use crate::replay::{self, ReplayTarget};
 use crate::{api, automation, listen, scratch, triage};
 
@@ -47,6 +48,8 @@ pub struct Rules {
     pub known: Option<KnownPatterns>,
     /// What is hidden; `None`: nothing.
     pub redactor: Option<Redactor>,
+    /// All of them as they are written.
+    pub written: WrittenRules,
 }
 
 /// What can be done beside the office, by path.
@@ -162,8 +165,11 @@ impl Server {
             return Err(ServeError::TokenNeeded(address));
         }
         scratch::sweep(&self.config);
+        let captured = self.captures.iter().map(|spec| (&spec.source, &spec.broker));
+        let targets = self.targets.iter().map(|target| (&target.source, &target.broker));
+        let brokers = captured.chain(targets).map(facts).collect();
         let office = Office::new(self.config, self.store, self.clock, self.log, self.mask);
-        let office = Arc::new(Office { hooks: self.hooks, ..office });
+        let office = Arc::new(Office { hooks: self.hooks, brokers, ..office });
         office.assign_owners().await?;
         let stop = CancellationToken::new();
         let captures = TaskTracker::new();
@@ -200,12 +206,17 @@ impl Server {
     }
 }
 
+fn facts((source, broker): (&String, &Arc<dyn Broker>)) -> (String, BrokerFacts) {
+    (source.clone(), BrokerFacts { capabilities: broker.capabilities().clone() })
+}
+
 /// Takes up new rules until the office stops.
 async fn take_up(office: Arc<Office>, mut changes: mpsc::Receiver<Rules>, stop: CancellationToken) {
     while let Some(Some(rules)) = stop.run_until_cancelled(changes.recv()).await {
         office.admission.set_owners(rules.owners);
         office.mask.set(rules.redactor);
         office.triage.set(rules.known, rules.teams);
+        office.written.set(rules.written);
         match office.assign_owners().await {
             Ok(()) => tracing::info!("the rules were read anew"),
             Err(error) => tracing::error!(%error, "new rules own new letters only; groups keep their owners"),

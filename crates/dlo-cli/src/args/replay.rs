@@ -102,8 +102,12 @@ them.")]
 #[derive(Debug, Args)]
 pub(crate) struct PlanArgs {
     /// Ids of letters, or a query
-    #[arg(value_name = "ID|QUERY", required = true)]
+    #[arg(value_name = "ID|QUERY", required_unless_present = "came_back_from")]
     pub(crate) what: Vec<String>,
+
+    /// Those that came back from this replay, and no others
+    #[arg(long, value_name = "REPLAY", conflicts_with = "what")]
+    pub(crate) came_back_from: Option<ReplayId>,
 
     /// Why; the audit log keeps it
     #[arg(long)]

@@ -35,6 +35,7 @@ pub(crate) struct Rules {
     pub(crate) automation: Vec<AutomationRule>,
     /// What is masked; `None`: nothing.
     pub(crate) redactor: Option<Redactor>,
+    pub(crate) redact_written: Option<RedactRules>,
 }
 
 pub(super) fn read(root: &Section<'_>, sources: &[Source]) -> Rules {
@@ -61,7 +62,7 @@ pub(super) fn read(root: &Section<'_>, sources: &[Source]) -> Rules {
         section.note(format!("`rules.owners`: {bad}"));
         Owners::default()
     });
-    let redactor = redactor(&root.section("redact"));
+    let (redactor, redact_written) = redactor(&root.section("redact")).unzip();
     Rules {
         classify,
         owners_written: owners,
@@ -72,6 +73,7 @@ pub(super) fn read(root: &Section<'_>, sources: &[Source]) -> Rules {
         known,
         automation,
         redactor,
+        redact_written,
     }
 }
 
@@ -116,10 +118,10 @@ fn of_source(source: &Source) -> Option<OwnerRule> {
     Some(OwnerRule { when, owner })
 }
 
-fn redactor(section: &Section<'_>) -> Option<Redactor> {
+fn redactor(section: &Section<'_>) -> Option<(Redactor, RedactRules)> {
     let rules = section.is_there().then(|| section.decode::<RedactRules>(&[])).flatten()?;
     match Redactor::compile(&rules) {
-        Ok(redactor) => Some(redactor),
+        Ok(redactor) => Some((redactor, rules)),
         Err(bad) => {
             section.problem(bad.field, bad.problem);
             None

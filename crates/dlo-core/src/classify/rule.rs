@@ -61,6 +61,13 @@ pub struct When {
     pub dependency: Option<OneOrMany>,
 }
 
+impl Rule {
+    /// What stands on the record: its name, or what it looks at.
+    pub fn title(&self) -> String {
+        self.name.clone().unwrap_or_else(|| self.when.describe())
+    }
+}
+
 impl When {
     /// What it looks at, as the name of a rule that has none.
     fn describe(&self) -> String {
@@ -107,7 +114,7 @@ pub(super) struct Compiled {
 impl Compiled {
     /// `place` counts from one and names a rule that cannot be named otherwise.
     pub(super) fn new(place: usize, rule: Rule) -> Result<Self, RuleError> {
-        let name = rule.name.clone().unwrap_or_else(|| rule.when.describe());
+        let name = rule.title();
         let shown = if name.is_empty() { format!("{place} of classify") } else { format!("`{name}`") };
         if name.len() > limits::NAME || rule.name.as_deref() == Some("") {
             let problem = format!("expected 1 to {} bytes, found {}", limits::NAME, name.len());

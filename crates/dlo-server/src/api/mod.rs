@@ -3,7 +3,7 @@
 //! From outside in: counted and given its security headers · a panic becomes a problem · guarded · within the number
 //! that is served at once · routed. One file per resource; `error.rs` turns errors into answers, `dto.rs` letters into JSON.
 
-mod audit;
+pub(crate) mod audit;
 mod backup;
 mod complete;
 mod decide;
@@ -127,6 +127,14 @@ fn table() -> Vec<Route> {
         reads("/letters", ui::letters::list),
         reads("/letters/{id}", ui::letter::page),
         reads("/groups/{id}", ui::group::page),
+        reads("/replays", ui::replays::page),
+        reads("/replays/new", ui::planner::page),
+        reads("/replays/{id}", ui::replay::page),
+        reads("/sources", ui::sources::page),
+        reads("/sources/{name}", ui::source::page),
+        reads("/rules", ui::rules::page),
+        reads("/owners", ui::owners::page),
+        reads("/audit", ui::audit::page),
         reads("/assets/{name}", ui::assets::serve),
     ]
 }

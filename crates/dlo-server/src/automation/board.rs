@@ -24,15 +24,15 @@ struct Seen {
 #[derive(Debug, Serialize)]
 pub(crate) struct RuleStatus<'a> {
     #[serde(flatten)]
-    rule: &'a AutomationRule,
+    pub(crate) rule: &'a AutomationRule,
     /// Letters that it has dealt with since this server started.
-    letters: u64,
-    looked_at: Option<Timestamp>,
+    pub(crate) letters: u64,
+    pub(crate) looked_at: Option<Timestamp>,
     /// When the next letter is due, for a rule that replays.
-    next_at: Option<Timestamp>,
+    pub(crate) next_at: Option<Timestamp>,
     /// What it waits for: an approval, a health check, a replay that stopped.
-    waits_for: Option<String>,
-    error: Option<String>,
+    pub(crate) waits_for: Option<String>,
+    pub(crate) error: Option<String>,
 }
 
 impl AutomationBoard {

@@ -30,6 +30,9 @@ const ASSETS: &[Asset] = &[
     Asset { name: "keys.js", kind: JS, text: include_str!("../../assets/keys.js") },
     Asset { name: "select.js", kind: JS, text: include_str!("../../assets/select.js") },
     Asset { name: "complete.js", kind: JS, text: include_str!("../../assets/complete.js") },
+    Asset { name: "letter.js", kind: JS, text: include_str!("../../assets/letter.js") },
+    Asset { name: "replay.js", kind: JS, text: include_str!("../../assets/replay.js") },
+    Asset { name: "trial.js", kind: JS, text: include_str!("../../assets/trial.js") },
     Asset { name: "reader.js", kind: JS, text: include_str!("../../assets/reader.js") },
 ];
 

@@ -1,46 +1,53 @@
-//! One letter: what failed, who owns it, where it stands, and everything it carries.
+//! One letter: what failed, who owns it, can it be replayed; then its whole story, what it carries, and what can be done.
 //!
-//! The payload is shown when it is asked for, because looking at it is written down.
+//! The payload is shown when it is asked for, because looking at it is written down. Differences that repairs make are
+//! payload too, and are shown with it.
+
+mod answers;
+mod body;
+mod facts;
+mod mending;
+mod story;
 
 use std::sync::Arc;
 
 use askama::Template;
 use axum::extract::State;
+use axum::http::{HeaderMap, header};
 use axum::response::Response;
 use dlo_core::id::LetterId;
-use dlo_core::letter::LetterDetail;
+use dlo_core::letter::{LetterDetail, Status};
 use dlo_core::message::Header;
-use dlo_core::time::Timestamp;
-use dlo_store::TimelineEntry;
 use serde::Deserialize;
 
 use super::show::{Shown, When, size};
-use super::{Failed, SHOWN, Shell, render};
+use super::{Failed, Shell, cli, render, words};
 use crate::office::Office;
 use crate::query_text::{Author, Id, Params};
+
+use answers::{Owner, Replayable, Standing, WhatFailed};
+use body::{Body, Wanted};
+use mending::RepairLine;
+use story::Chapter;
+
+/// Bytes of a header's value that are shown; the whole of it is copied.
+const HEADER: usize = 1_024;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LetterParams {
     /// `show`: with its payload.
     payload: Option<String>,
+    view: Option<body::View>,
+    /// The first byte that is shown.
+    from: Option<u64>,
 }
 
-struct Attempt {
-    number: u32,
-    at: When,
-    class: String,
-    message: String,
-    verdict: String,
-    delay: String,
-}
-
-struct Entry {
-    at: When,
-    what: String,
-    author: String,
-    reason: String,
-    reference: String,
+/// A header: its value for reading, and whole where it is text.
+struct HeaderLine {
+    name: String,
+    shown: String,
+    whole: String,
 }
 
 #[derive(Template)]
@@ -50,18 +57,27 @@ struct LetterPage {
     q: String,
     id: String,
     group: String,
-    status: String,
+    status: &'static str,
+    status_phrase: String,
+    status_words: &'static str,
     title: String,
-    message: String,
-    failed: When,
+    failed_at: When,
+    failed: WhatFailed,
+    owner: Owner,
+    replay: Replayable,
+    /// Whether a decision can be made now, and if not why.
+    is_open: bool,
+    closed: String,
     /// Name and value of everything that is known.
     facts: Vec<(&'static str, String)>,
     stack: Option<String>,
-    attempts: Vec<Attempt>,
-    headers: Vec<(String, String)>,
-    timeline: Vec<Entry>,
+    headers: Vec<HeaderLine>,
+    story: Vec<Chapter>,
     payload_size: String,
-    payload: Option<Shown>,
+    body: Option<Body>,
+    repairs: Vec<RepairLine>,
+    curl: Vec<(&'static str, String)>,
+    cli: Vec<(&'static str, String)>,
 }
 
 pub(crate) async fn page(
@@ -69,107 +85,76 @@ pub(crate) async fn page(
     shell: Shell,
     Id(id): Id<LetterId>,
     author: Author,
+    headers: HeaderMap,
     Params(params): Params<LetterParams>,
 ) -> Result<Response, Failed> {
     let mut detail = office.store.letter(id).await?;
-    office.mask.detail(&mut detail);
     let timeline = office.store.timeline(id).await?;
+    let standing = Standing::of(&office, &detail, &timeline).await?;
+    office.mask.detail(&mut detail);
     let now = office.now();
-    let payload = match params.payload.as_deref() {
-        Some("show") => {
-            let mut payload = office.store.payload(id, Some((&author.looks(), now))).await?;
-            office.mask.payload(&mut payload);
-            Some(Shown::of(&payload.bytes, SHOWN))
-        }
-        _ => None,
-    };
+    let shows = params.payload.as_deref() == Some("show");
+    let wanted = Wanted { view: params.view.unwrap_or_default(), from: params.from.unwrap_or(0) };
+    let body = if shows { Some(body::read(&office, &detail.letter, &author, wanted).await?) } else { None };
+    let repairs = mending::list(&office, id, shows, &author).await?;
     let letter = &detail.letter;
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or("127.0.0.1:8404");
     Ok(render(&LetterPage {
         shell,
         q: String::new(),
-        id: id.to_string(),
         group: letter.group_id.to_string(),
-        status: letter.status.to_string(),
-        title: letter.error_class.clone().unwrap_or_else(|| letter.reason.to_string()),
-        message: letter.error_message.clone(),
-        failed: When::new(letter.failed_at, now),
-        facts: facts(&detail),
+        status: letter.status.as_str(),
+        status_phrase: words::phrase(letter.status.as_str()),
+        status_words: words::status(letter.status),
+        title: letter.error_class.clone().unwrap_or_else(|| words::phrase(letter.reason.as_str())),
+        failed_at: When::new(letter.failed_at, now),
+        failed: WhatFailed::new(letter),
+        owner: Owner::new(letter),
+        replay: Replayable::new(letter, &standing, now),
+        is_open: letter.status == Status::Open,
+        closed: format!("Only open letters can be decided on, and {}.", words::status(letter.status)),
+        facts: facts::all(&detail),
         stack: detail.error_stack.clone(),
-        attempts: attempts(&detail, now),
-        headers: detail.headers.iter().map(header).collect(),
-        timeline: timeline.iter().map(|entry| Entry::new(entry, now)).collect(),
+        headers: detail.headers.iter().map(header_line).collect(),
+        story: story::tell(&detail, &timeline, now),
         payload_size: size(letter.payload_size),
-        payload,
+        body,
+        repairs,
+        curl: requests(host, &id.to_string()),
+        cli: commands(&detail),
+        id: id.to_string(),
     }))
 }
 
-/// Everything that is known and fits one line, in the order in which it is asked at night.
-fn facts(detail: &LetterDetail) -> Vec<(&'static str, String)> {
-    let letter = &detail.letter;
-    let origin = &letter.origin;
-    let time = |time: Option<Timestamp>| time.map(|time| time.to_string());
-    let key = letter.key.as_deref().map(|key| Shown::of(key, 4_096).text);
-    let all = [
-        ("Owner", letter.owner.clone().or_else(|| Some("nobody yet".to_string()))),
-        ("Reason", Some(letter.reason.to_string())),
-        ("Verdict", Some(letter.verdict.to_string())),
-        ("Rule", letter.rule.clone()),
-        ("Attempts", Some(letter.attempts.to_string())),
-        ("Deaths", (letter.deaths > 1).then(|| letter.deaths.to_string())),
-        ("Replays", (letter.replays > 0).then(|| letter.replays.to_string())),
-        ("Source", Some(letter.source.clone())),
-        ("Consumer", letter.consumer.clone()),
-        ("Consumer id", letter.consumer_id.clone()),
-        ("Consumer version", letter.consumer_version.clone()),
-        ("Event type", letter.event_type.clone()),
-        ("Event version", letter.event_version.clone()),
-        ("Error code", letter.error_code.clone()),
-        ("Broker", Some(origin.broker.to_string())),
-        ("Queue", Some(origin.queue.clone())),
-        ("Partition", origin.partition.map(|number| number.to_string())),
-        ("Offset", origin.offset.map(|number| number.to_string())),
-        ("Message id", origin.message_id.clone()),
-        ("Key", key),
-        ("Correlation id", letter.correlation_id.clone()),
-        ("Trace id", letter.trace_id.clone()),
-        ("Published", time(letter.published_at)),
-        ("Received", time(letter.received_at)),
-        ("First failed", time(letter.first_failed_at)),
-        ("Failed", Some(letter.failed_at.to_string())),
-        ("Captured", Some(letter.captured_at.to_string())),
-        ("Content type", letter.content_type.clone()),
-    ];
-    all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
-}
-
-fn attempts(detail: &LetterDetail, now: Timestamp) -> Vec<Attempt> {
-    let attempt = |record: &dlo_core::attempt::AttemptRecord| Attempt {
-        number: record.number,
-        at: When::new(record.at, now),
-        class: record.error_class.clone().unwrap_or_default(),
-        message: record.message.clone().unwrap_or_default(),
-        verdict: record.verdict.map(|verdict| verdict.to_string()).unwrap_or_default(),
-        delay: record.delay_ms.map(|millis| format!("{millis} ms")).unwrap_or_default(),
-    };
-    detail.history.records().iter().map(attempt).collect()
-}
-
-fn header(header: &Header) -> (String, String) {
-    let value = match &header.value {
+fn header_line(header: &Header) -> HeaderLine {
+    let shown = match &header.value {
         None => "(no value)".to_string(),
-        Some(bytes) => Shown::of_line(bytes, 1_024),
+        Some(bytes) => Shown::of_line(bytes, HEADER),
     };
-    (header.name.clone(), value)
+    let whole = header.text().map_or_else(|| shown.clone(), str::to_string);
+    HeaderLine { name: header.name.clone(), shown, whole }
 }
 
-impl Entry {
-    fn new(entry: &TimelineEntry, now: Timestamp) -> Self {
-        Self {
-            at: When::new(entry.at, now),
-            what: entry.what.as_str().replace('_', " "),
-            author: entry.author.clone(),
-            reason: entry.reason.clone().unwrap_or_default(),
-            reference: entry.reference.clone().unwrap_or_default(),
-        }
-    }
+fn requests(host: &str, id: &str) -> Vec<(&'static str, String)> {
+    let letter = format!("http://{host}/api/v1/letters/{id}");
+    let plan = format!(r#"{{"ids":["{id}"],"reason":"…"}}"#);
+    let kind = "content-type: application/json";
+    vec![
+        ("This letter as JSON", cli::line(["curl", &letter])),
+        ("Its payload, byte for byte", cli::line(["curl", "-o", "payload", &format!("{letter}/payload")])),
+        (
+            "A plan to replay it",
+            cli::line(["curl", "-H", kind, "-d", &plan, &format!("http://{host}/api/v1/replays")]),
+        ),
+    ]
+}
+
+fn commands(detail: &LetterDetail) -> Vec<(&'static str, String)> {
+    let id = detail.letter.id.to_string();
+    vec![
+        ("Show it", cli::line(["dlo", "letters", "show", &id])),
+        ("Its payload", cli::line(["dlo", "letters", "payload", &id])),
+        ("Preview a repair", cli::line(["dlo", "repair", "preview", &id, "--jq", "."])),
+        ("Plan to replay it", cli::line(["dlo", "replay", "plan", &id, "--reason", "…"])),
+    ]
 }

@@ -5,6 +5,8 @@
 //! is still not run.
 
 pub(crate) mod assets;
+pub(crate) mod audit;
+mod cli;
 pub(crate) mod draw;
 pub(crate) mod group;
 pub(crate) mod groups;
@@ -13,8 +15,17 @@ pub(crate) mod letter;
 pub(crate) mod letters;
 mod markdown;
 pub(crate) mod overview;
+pub(crate) mod owners;
+pub(crate) mod planner;
+pub(crate) mod replay;
+pub(crate) mod replays;
+pub(crate) mod rules;
+mod scope;
 mod shell;
-mod show;
+pub(crate) mod show;
+pub(crate) mod source;
+pub(crate) mod sources;
+mod words;
 
 use askama::Template;
 use axum::http::StatusCode;
@@ -22,9 +33,6 @@ use axum::response::{Html, IntoResponse, Response};
 
 use crate::api::error::Problem;
 pub(crate) use shell::Shell;
-
-/// Bytes of a payload that a page shows; the rest is behind the download link.
-pub(crate) const SHOWN: usize = 64 * 1024;
 
 /// What a page answers when it cannot be shown.
 #[derive(Debug)]

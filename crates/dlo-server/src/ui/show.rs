@@ -86,7 +86,7 @@ impl Shown {
             None => {
                 // A line of hex is more than four times as long as its bytes.
                 let part = &part[..part.len().min(most / 4)];
-                Self { how: "bytes, as hex", text: hex(part), cut: part.len() < bytes.len() }
+                Self { how: "bytes, as hex", text: hex(part, 0), cut: part.len() < bytes.len() }
             }
         }
     }
@@ -119,11 +119,12 @@ fn text(bytes: &[u8], cut: bool) -> Option<String> {
     (!text.chars().any(strange)).then(|| text.to_string())
 }
 
-fn hex(bytes: &[u8]) -> String {
+/// Lines of sixteen bytes, numbered from `first`.
+pub(crate) fn hex(bytes: &[u8], first: usize) -> String {
     let mut out = String::with_capacity(bytes.len() * 5);
     for (at, line) in bytes.chunks(16).enumerate() {
         // Writing to a `String` does not fail.
-        let _ = write!(out, "{:08x} ", at * 16);
+        let _ = write!(out, "{:08x} ", first + at * 16);
         for byte in line {
             let _ = write!(out, " {byte:02x}");
         }

@@ -9,6 +9,8 @@ mod complete;
 #[cfg(test)]
 mod decide;
 #[cfg(test)]
+mod desk;
+#[cfg(test)]
 mod door;
 #[cfg(test)]
 mod export;

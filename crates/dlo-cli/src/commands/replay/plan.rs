@@ -30,9 +30,10 @@ pub(super) fn run(client: &Client, out: Out, args: &PlanArgs) -> Outcome {
 fn body(args: &PlanArgs) -> Outcome<Value> {
     let mut body = Map::new();
     let ids: Result<Vec<LetterId>, _> = args.what.iter().map(|word| word.parse()).collect();
-    match ids {
-        Ok(ids) => body.insert("ids".into(), json!(ids)),
-        Err(_) => {
+    match (args.came_back_from, ids) {
+        (Some(replay), _) => body.insert("came_back_from".into(), json!(replay)),
+        (None, Ok(ids)) => body.insert("ids".into(), json!(ids)),
+        (None, Err(_)) => {
             let query = query_text(&args.what)?;
             if query.trim().is_empty() {
                 return Err(Failure::usage("an empty query means every letter; say which ones"));

@@ -9,8 +9,9 @@ use axum::extract::State;
 use axum::http::{Request, StatusCode};
 use axum::response::{IntoResponse, Response};
 use dlo_core::id::{LetterId, ReplayId};
-use dlo_core::replay::{DoubtPolicy, Guards, Pace, Repairing, ReplayCause, Settings, Target};
+use dlo_core::replay::{DoubtPolicy, Guards, ItemState, Pace, Repairing, ReplayCause, Settings, Target};
 use dlo_core::units::HumanDuration;
+use dlo_store::Page;
 use dlo_store::replays::{Members, NewReplay, PlanPolicy};
 use serde::Deserialize;
 
@@ -31,6 +32,8 @@ const FASTEST: f64 = 1_000_000.0;
 struct Asked {
     query: Option<String>,
     ids: Option<Vec<LetterId>>,
+    /// A replay: those of its letters that died again are meant.
+    came_back_from: Option<ReplayId>,
     reason: Option<String>,
     cause: Option<ReplayCause>,
     rate: Option<f64>,
@@ -77,7 +80,10 @@ pub(crate) async fn plan(
     let asked: Asked = body::json(request, &office).await?;
     let now = office.now();
     let reason = query_text::note("reason", asked.reason.clone())?.unwrap_or_default();
-    let members = members(&asked, &office)?;
+    let members = match asked.came_back_from {
+        Some(replay) => came_back(&office, &asked, replay).await?,
+        None => members(&asked, &office)?,
+    };
     let rules = &office.config.replay;
     let policy = PlanPolicy { settings: by_source(&asked, rules)?, ..rules.policy() };
     let settings = settings(&asked, Settings::default())?;
@@ -107,6 +113,42 @@ pub(crate) async fn plan(
     let failed = |_| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", "the office failed");
     let (replay, children) = planned.await.map_err(failed)??;
     Ok((StatusCode::CREATED, Json(ReplayOut::new(&replay, &children, &office.replays))).into_response())
+}
+
+/// The letters of a replay, and of its parts, that died again.
+async fn came_back(office: &Office, asked: &Asked, replay: ReplayId) -> Answer<Members> {
+    if asked.ids.is_some() || asked.query.is_some() {
+        let detail = "say which letters are meant by one of `query`, `ids` and `came_back_from`";
+        return Err(Problem::unprocessable("bad_body", detail).field("came_back_from"));
+    }
+    office.store.replay(replay).await?;
+    let parts = office.store.children(replay).await?;
+    let replays = if parts.is_empty() { vec![replay] } else { parts.iter().map(|part| part.id).collect() };
+    let mut ids = Vec::new();
+    for replay in replays {
+        let mut page = Page::first(Page::MOST);
+        while ids.len() <= IDS {
+            let found = office.store.items(replay, Some(ItemState::Returned), &page).await?;
+            ids.extend(found.items.iter().map(|item| item.letter));
+            let Some(next) = found.next else { break };
+            page.cursor = Some(next);
+        }
+    }
+    match ids.len() {
+        0 => Err(Problem::unprocessable("none_came_back", "no letter of this replay came back")
+            .field("came_back_from")),
+        count if count > IDS => {
+            let detail = format!(
+                "more than {IDS} letters came back; plan them by a query, such as their class and `replays:>0`"
+            );
+            Err(Problem::unprocessable("bad_ids", detail).field("came_back_from"))
+        }
+        _ => {
+            ids.sort_unstable();
+            ids.dedup();
+            Ok(Members::Ids(ids))
+        }
+    }
 }
 
 fn members(asked: &Asked, office: &Office) -> Answer<Members> {

@@ -3,11 +3,13 @@
 
 mod bars;
 mod map;
+mod progress;
 mod spark;
 mod trend;
 
 pub(crate) use bars::{Bar, bars, meter};
 pub(crate) use map::{ROADS, Road, map};
+pub(crate) use progress::{OUTCOMES, progress};
 pub(crate) use spark::spark;
 pub(crate) use trend::{Layer, Mark, Trend, legend_class, trend};
 

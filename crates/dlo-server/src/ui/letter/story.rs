@@ -1,0 +1,140 @@
+//! The story of a letter, oldest first: attempts and deaths as its consumers told them, and what the office and its people
+//! did, on one line of time.
+
+use dlo_core::attempt::AttemptRecord;
+use dlo_core::letter::{Death, LetterDetail};
+use dlo_core::replay::parse_send_id;
+use dlo_core::time::Timestamp;
+use dlo_core::units::HumanDuration;
+use dlo_store::{Event, TimelineEntry};
+
+use crate::ui::show::When;
+use crate::ui::words;
+
+/// Who tells it. In this order at one moment: what caused comes before what followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Attempt,
+    Death,
+    Office,
+    Person,
+}
+
+impl Kind {
+    const fn class(self) -> &'static str {
+        match self {
+            Self::Attempt => "attempt",
+            Self::Death => "death",
+            Self::Office => "office",
+            Self::Person => "person",
+        }
+    }
+}
+
+/// One thing that happened.
+pub(super) struct Chapter {
+    pub(super) at: When,
+    pub(super) class: &'static str,
+    pub(super) what: String,
+    pub(super) detail: String,
+    pub(super) by: String,
+    pub(super) replay: Option<String>,
+}
+
+pub(super) fn tell(detail: &LetterDetail, timeline: &[TimelineEntry], now: Timestamp) -> Vec<Chapter> {
+    let mut all: Vec<(Timestamp, Kind, Chapter)> = Vec::new();
+    for death in &detail.deaths {
+        let tries = death.history.records().iter();
+        all.extend(tries.map(|record| (record.at, Kind::Attempt, attempt(death, record, now))));
+        all.push((death.at, Kind::Death, died(death, now)));
+    }
+    // A death and its arrival here are two things; the office's own word is of the arrival.
+    for entry in timeline {
+        let (kind, chapter) = deed(entry, now);
+        all.push((entry.at, kind, chapter));
+    }
+    all.sort_by_key(|(at, kind, _)| (*at, *kind));
+    all.into_iter().map(|(_, kind, chapter)| Chapter { class: kind.class(), ..chapter }).collect()
+}
+
+fn attempt(death: &Death, record: &AttemptRecord, now: Timestamp) -> Chapter {
+    let verdict = match (record.verdict, record.delay()) {
+        (Some(verdict), Some(delay)) => {
+            format!(" → {} after {}", words::phrase(verdict.as_str()), HumanDuration(delay))
+        }
+        (Some(verdict), None) => format!(" → {}", words::phrase(verdict.as_str())),
+        (None, _) => String::new(),
+    };
+    let error = error(record.error_class.as_deref(), record.message.as_deref().unwrap_or_default());
+    Chapter {
+        at: When::new(record.at, now),
+        class: "",
+        what: format!("Attempt {} failed", record.number),
+        detail: format!("{error}{verdict}"),
+        by: death.consumer.clone().unwrap_or_default(),
+        replay: None,
+    }
+}
+
+fn died(death: &Death, now: Timestamp) -> Chapter {
+    Chapter {
+        at: When::new(death.at, now),
+        class: "",
+        what: match death.number {
+            1 => "Died".to_string(),
+            number => format!("Died again, for the {} time", ordinal(number)),
+        },
+        detail: error(death.error_class.as_deref(), &death.error_message),
+        by: death.consumer.clone().unwrap_or_default(),
+        replay: death.replay_id.as_deref().and_then(parse_send_id).map(|(id, _)| id.to_string()),
+    }
+}
+
+fn deed(entry: &TimelineEntry, now: Timestamp) -> (Kind, Chapter) {
+    let replay = entry.reference.as_deref().and_then(parse_send_id);
+    let mut detail = entry.reason.clone().unwrap_or_default();
+    if let (Some(reference), None) = (&entry.reference, replay) {
+        let joint = if detail.is_empty() { "" } else { " · " };
+        detail = format!("{detail}{joint}{reference}");
+    }
+    let by_itself = replay.is_some() || matches!(entry.what, Event::Captured | Event::DiedAgain);
+    let chapter = Chapter {
+        at: When::new(entry.at, now),
+        class: "",
+        what: words::event(entry.what),
+        detail,
+        by: entry.author.clone(),
+        replay: replay.map(|(id, _)| id.to_string()),
+    };
+    (if by_itself { Kind::Office } else { Kind::Person }, chapter)
+}
+
+fn error(class: Option<&str>, message: &str) -> String {
+    match (class, message.is_empty()) {
+        (Some(class), false) => format!("{class}: {message}"),
+        (Some(class), true) => class.to_string(),
+        (None, _) => message.to_string(),
+    }
+}
+
+fn ordinal(number: u32) -> String {
+    let end = match (number % 10, number % 100) {
+        (_, 11..=13) => "th",
+        (1, _) => "st",
+        (2, _) => "nd",
+        (3, _) => "rd",
+        _ => "th",
+    };
+    format!("{number}{end}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_counted_as_people_do() {
+        let said: Vec<String> = [1, 2, 3, 4, 11, 12, 21, 102, 111].into_iter().map(ordinal).collect();
+        assert_eq!(said, ["1st", "2nd", "3rd", "4th", "11th", "12th", "21st", "102nd", "111th"]);
+    }
+}

@@ -1,0 +1,169 @@
+//! One replay: before its start the plan that is read and agreed to, afterwards what became of each letter.
+//!
+//! Six outcomes are told apart and never added up under one word. What cannot be done now stays visible with the reason.
+
+mod items;
+mod plan;
+mod steering;
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::Extension;
+use axum::extract::State;
+use axum::response::Response;
+use dlo_core::id::ReplayId;
+use dlo_core::query::Query;
+use dlo_core::replay::{ItemState, Replay, ReplayState};
+use dlo_core::time::Timestamp;
+
+use super::draw::Svg;
+use super::replays::{ReplayLine, about};
+use super::show::When;
+use super::{Failed, Shell, draw, render, scope, words};
+use crate::guard::Proven;
+use crate::office::Office;
+use crate::query_text::{Id, Params};
+
+pub(crate) use items::ItemParams;
+use items::Items;
+use plan::Plan;
+pub(crate) use plan::settings;
+use steering::Steering;
+
+/// How many stand in one state, and what that means.
+struct Outcome {
+    state: &'static str,
+    title: String,
+    meaning: &'static str,
+    count: String,
+}
+
+#[derive(Template)]
+#[template(path = "replay.html")]
+struct ReplayPage {
+    shell: Shell,
+    q: String,
+    id: String,
+    state: &'static str,
+    phrase: String,
+    meaning: &'static str,
+    /// Nothing more is told of it alone; what its letters do is told with everything else.
+    over: bool,
+    about: String,
+    query: Option<String>,
+    scope: Vec<String>,
+    parent: Option<String>,
+    author: String,
+    reason: String,
+    cause: Option<&'static str>,
+    created: When,
+    started: Option<When>,
+    ended: Option<When>,
+    total: String,
+    bar: Svg,
+    outcomes: Vec<Outcome>,
+    /// Of those with an outcome, how many were handled.
+    success: Option<String>,
+    stop: Option<String>,
+    stop_letters: Vec<String>,
+    /// What it waits for now, and how fast it goes, where this server has it in hand.
+    waits: Option<String>,
+    rate: Option<String>,
+    came_back: u64,
+    plan: Plan,
+    steering: Steering,
+    children: Vec<ReplayLine>,
+    items: Items,
+}
+
+pub(crate) async fn page(
+    State(office): State<Arc<Office>>,
+    shell: Shell,
+    Id(id): Id<ReplayId>,
+    who: Option<Extension<Proven>>,
+    Params(params): Params<ItemParams>,
+) -> Result<Response, Failed> {
+    let replay = office.store.replay(id).await?;
+    let children = office.store.children(id).await?;
+    let now = office.now();
+    let items = Items::read(&office, &replay, !children.is_empty(), params, now).await?;
+    let standing = office.replays.standing(id);
+    let active = replay.state.is_active();
+    let rate = standing.as_ref().filter(|_| active).map(|standing| match standing.rate {
+        Some(rate) => format!("{rate:.1} a second now"),
+        None => "no limit now".to_string(),
+    });
+    Ok(render(&ReplayPage {
+        shell,
+        q: String::new(),
+        id: id.to_string(),
+        state: replay.state.as_str(),
+        phrase: words::phrase(replay.state.as_str()),
+        meaning: words::replay(replay.state),
+        over: replay.state.is_over(),
+        about: about(&replay),
+        scope: in_words(&replay, now),
+        query: replay.query.clone(),
+        parent: replay.parent.map(|parent| parent.to_string()),
+        author: replay.author.clone(),
+        reason: replay.reason.clone(),
+        cause: replay.cause.map(words::cause),
+        created: When::new(replay.created_at, now),
+        started: replay.started_at.map(|at| When::new(at, now)),
+        ended: replay.ended_at.map(|at| When::new(at, now)),
+        total: words::number(replay.counts.total()),
+        bar: draw::progress(&replay.counts),
+        outcomes: outcomes(&replay),
+        success: success(&replay),
+        stop: replay.stop_reason.clone(),
+        stop_letters: replay.stop_letters.iter().map(ToString::to_string).collect(),
+        waits: standing.filter(|_| active).and_then(|standing| standing.waits),
+        rate,
+        came_back: replay.counts.get(ItemState::Returned),
+        plan: Plan::new(&replay, &office, now),
+        steering: Steering::new(&replay, who.as_ref().map(|Extension(proven)| proven), now),
+        children: children.iter().map(|child| ReplayLine::new(child, now)).collect(),
+        items,
+    }))
+}
+
+fn in_words(replay: &Replay, now: Timestamp) -> Vec<String> {
+    let query = replay.query.as_deref().and_then(|text| Query::parse(text, now).ok());
+    query.map(|query| scope::words(&query)).unwrap_or_default()
+}
+
+/// Every state that has letters; before the start there is only one, and the plan says it better.
+fn outcomes(replay: &Replay) -> Vec<Outcome> {
+    let begun = !matches!(replay.state, ReplayState::Planned | ReplayState::AwaitingApproval);
+    let told = |state: &ItemState| {
+        // These six are the answer to "did it work", so their zeros are told too.
+        let asked = matches!(
+            state,
+            ItemState::Confirmed
+                | ItemState::Presumed
+                | ItemState::Sent
+                | ItemState::Returned
+                | ItemState::Unknown
+                | ItemState::InDoubt
+        );
+        begun && (asked || replay.counts.get(*state) > 0)
+    };
+    let outcome = |state: &ItemState| Outcome {
+        state: state.as_str(),
+        title: words::phrase(state.as_str()),
+        meaning: words::item(*state),
+        count: words::number(replay.counts.get(*state)),
+    };
+    draw::OUTCOMES.iter().filter(|state| told(state)).map(outcome).collect()
+}
+
+fn success(replay: &Replay) -> Option<String> {
+    let of = |state| replay.counts.get(state);
+    let handled = of(ItemState::Confirmed) + of(ItemState::Presumed);
+    let known = handled + of(ItemState::Returned);
+    (known > 0).then(|| {
+        let share = handled as f64 * 100.0 / known as f64;
+        format!("{share:.1} % of the {} whose outcome is known did not come back", words::number(known))
+    })
+}

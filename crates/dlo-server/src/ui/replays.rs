@@ -1,0 +1,113 @@
+//! Replays, newest first: what each is about, where it stands, and how far it is by outcome.
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::extract::State;
+use axum::response::Response;
+use dlo_core::replay::{ItemState, Replay, ReplayState};
+use dlo_core::time::Timestamp;
+use serde::Deserialize;
+
+use super::draw::Svg;
+use super::show::When;
+use super::{Failed, Shell, draw, render, words};
+use crate::api::error::Problem;
+use crate::office::Office;
+use crate::query_text::{Params, page as page_of};
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ReplaysParams {
+    state: Option<String>,
+    cursor: Option<String>,
+}
+
+/// A replay as a line.
+#[derive(Debug)]
+pub(crate) struct ReplayLine {
+    pub(crate) id: String,
+    pub(crate) state: &'static str,
+    pub(crate) phrase: String,
+    /// What it is about: its query, or the cause of a part.
+    pub(crate) about: String,
+    pub(crate) author: String,
+    pub(crate) reason: String,
+    pub(crate) created: When,
+    pub(crate) total: String,
+    pub(crate) sent: String,
+    pub(crate) handled: String,
+    pub(crate) returned: u64,
+    pub(crate) in_doubt: u64,
+    pub(crate) stop: Option<String>,
+    pub(crate) bar: Svg,
+}
+
+impl ReplayLine {
+    pub(crate) fn new(replay: &Replay, now: Timestamp) -> Self {
+        let of = |state| replay.counts.get(state);
+        Self {
+            id: replay.id.to_string(),
+            state: replay.state.as_str(),
+            phrase: words::phrase(replay.state.as_str()),
+            about: about(replay),
+            author: replay.author.clone(),
+            reason: replay.reason.clone(),
+            created: When::new(replay.created_at, now),
+            total: words::number(replay.counts.total()),
+            sent: words::number(replay.counts.sent()),
+            handled: words::number(of(ItemState::Confirmed) + of(ItemState::Presumed)),
+            returned: of(ItemState::Returned),
+            in_doubt: of(ItemState::InDoubt),
+            stop: replay.stop_reason.clone(),
+            bar: draw::progress(&replay.counts),
+        }
+    }
+}
+
+/// What letters of a replay have in common, else how they were asked for.
+pub(crate) fn about(replay: &Replay) -> String {
+    if let (Some(query), None) = (&replay.query, replay.parent) {
+        return query.clone();
+    }
+    let class = replay.error_class.as_deref().unwrap_or("no error class");
+    match &replay.source {
+        Some(source) => format!("{source}: {class}"),
+        None => "letters named by their ids".to_string(),
+    }
+}
+
+#[derive(Template)]
+#[template(path = "replays.html")]
+struct Replays {
+    shell: Shell,
+    q: String,
+    /// The states one can choose from: code, words, whether chosen.
+    states: Vec<(&'static str, String, bool)>,
+    state: Option<&'static str>,
+    replays: Vec<ReplayLine>,
+    next: Option<String>,
+}
+
+pub(crate) async fn page(
+    State(office): State<Arc<Office>>,
+    shell: Shell,
+    Params(params): Params<ReplaysParams>,
+) -> Result<Response, Failed> {
+    let wanted = params.state.as_deref().filter(|state| !state.is_empty());
+    let state = wanted
+        .map(str::parse::<ReplayState>)
+        .transpose()
+        .map_err(|unknown| Problem::bad_request("bad_parameter", unknown.to_string()).field("state"))?;
+    let found = office.store.replays(state, &page_of(None, params.cursor)?).await?;
+    let now = office.now();
+    let choice = |one: &ReplayState| (one.as_str(), words::phrase(one.as_str()), state == Some(*one));
+    Ok(render(&Replays {
+        shell,
+        q: String::new(),
+        states: ReplayState::ALL.iter().map(choice).collect(),
+        state: state.map(ReplayState::as_str),
+        replays: found.replays.iter().map(|replay| ReplayLine::new(replay, now)).collect(),
+        next: found.next.map(|cursor| cursor.0),
+    }))
+}

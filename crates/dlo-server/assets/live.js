@@ -14,12 +14,19 @@ function held() {
     || String(getSelection()).length > 0;
 }
 
+/** This page, without what is looked at on purpose: looking into payloads is written down, and following is not looking. */
+function here() {
+  const url = new URL(location.href);
+  for (const name of ["look", "payload"]) url.searchParams.delete(name);
+  return url;
+}
+
 async function refresh() {
   if (busy || !stale || !on || document.hidden || held()) return;
   busy = true;
   stale = false;
   try {
-    const answer = await fetch(location.href, { headers: { accept: "text/html" } });
+    const answer = await fetch(here(), { headers: { accept: "text/html" } });
     const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
     if (held()) { stale = true; return; }
     for (const part of document.querySelectorAll("[data-live][id]")) {

@@ -6,7 +6,6 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use dlo_core::attempt::AttemptRecord;
-use dlo_core::group::{Group, GroupStatus, StatusCounts};
 use dlo_core::id::{GroupId, LetterId};
 use dlo_core::letter::{Death, Letter, LetterDetail, Status};
 use dlo_core::message::{Header, Headers};

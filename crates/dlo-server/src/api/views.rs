@@ -60,7 +60,7 @@ pub(crate) async fn save(
     let view: ViewIn = body::json(request, &office).await?;
     named("name", &view.name)?;
     match view.of {
-        ViewOf::Letters => drop(query_text::query(&view.query, office.now())?),
+        ViewOf::Letters => drop(query_text::query(&view.query, &office)?),
         ViewOf::Groups if view.query.len() > limits::QUERY => {
             let detail = format!("`query` has at most {} bytes", limits::QUERY);
             return Err(Problem::unprocessable("bad_query", detail).field("query"));

@@ -2,36 +2,39 @@
 //! wrote beside it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
-use dlo_core::deploy::{Beginning, Deploy, began_after};
+use dlo_core::deploy::{BeganAfter, Beginning, Deploy};
 use dlo_core::group::{Change, Group, GroupStatus, why};
 use dlo_core::id::GroupId;
 use dlo_core::known::{Known, ReplayHelps};
 use dlo_core::letter::Status;
 use dlo_core::query::{Matcher, Query, Term};
-use dlo_core::sample::{Sample, break_down};
+use dlo_core::teams::Standing;
 use dlo_core::time::Timestamp;
 use dlo_core::trend::{Resolution, Window};
-use dlo_store::Page;
+use dlo_core::units::HumanDuration;
 use dlo_store::triage::{Link, Note, Runbook};
+use dlo_store::{AuditEntry, Page};
 use serde::Deserialize;
 
-use super::draw::{Layer, Mark, Svg, Trend, meter, trend};
+use super::draw::{Layer, Mark, Svg, Trend, trend};
 use super::groups::GroupLine;
 use super::letters::LetterLine;
 use super::markdown::Prose;
-use super::show::{When, clock};
+use super::shared::Shared;
+use super::show::{When, columns};
 use super::{Failed, Shell, render};
 use crate::office::Office;
-use crate::query_text::{Id, Params};
+use crate::query_text::{Author, Id, Params};
+use crate::triage::{sample, whole};
 
-/// Letters shown as samples, letters looked into for what they share, fields told, deployments marked, deeds told.
+/// Letters shown as samples, letters looked into for what they share, deployments marked, deeds told.
 const SAMPLES: usize = 12;
 const LOOKED_INTO: usize = 200;
-const FIELDS: usize = 8;
 const DEPLOYS: usize = 20;
 const DEEDS: usize = 15;
 
@@ -40,6 +43,8 @@ const DEEDS: usize = 15;
 pub(crate) struct GroupParams {
     #[serde(default)]
     span: Span,
+    /// `payloads`: compare the newest ones, which is written to the audit log.
+    look: Option<String>,
 }
 
 /// How far back the trend goes.
@@ -66,19 +71,6 @@ impl Span {
             Self::Days90 => Window::until(now, Resolution::Day, 90),
         }
     }
-}
-
-struct FieldLine {
-    path: String,
-    distinct: String,
-    values: Vec<ValueLine>,
-}
-
-struct ValueLine {
-    value: String,
-    query: Option<String>,
-    percent: String,
-    bar: Svg,
 }
 
 struct NoteLine {
@@ -112,15 +104,16 @@ struct GroupPage {
     known: Option<Known>,
     replay: (bool, String),
     contact: Option<String>,
+    /// Whether the team's time is kept, and how it stands.
+    promise: Option<(bool, String)>,
     began: Option<String>,
     spans: Vec<(&'static str, &'static str, bool)>,
     trend: Svg,
     parts: Vec<(String, String)>,
     version: u32,
     counts: Vec<(String, u64)>,
-    keys: String,
-    looked: usize,
-    fields: Vec<FieldLine>,
+    /// What the payloads share, if somebody asked to compare them.
+    sample: Option<Shared>,
     similar: Vec<(GroupLine, String)>,
     members: Vec<GroupLine>,
     notes: Vec<NoteLine>,
@@ -135,79 +128,67 @@ struct GroupPage {
 pub(crate) async fn page(
     State(office): State<Arc<Office>>,
     shell: Shell,
+    author: Author,
     Id(id): Id<GroupId>,
     Params(params): Params<GroupParams>,
 ) -> Result<Response, Failed> {
     let now = office.now();
-    let store = &office.store;
-    let mut group = store.group(id).await?;
-    office.mask.groups(std::slice::from_mut(&mut group));
+    let whole = whole(&office, id).await?;
+    let group = &whole.group;
     let query = Query { terms: vec![Term { negated: false, matcher: Matcher::Group(group.id) }] };
-    let mut found = store.letters(&query, &Page::first(SAMPLES)).await?;
+    let mut found = office.store.letters(&query, &Page::first(SAMPLES)).await?;
     office.mask.letters(&mut found.letters);
-    let deploys = store.deploys(None, None, DEPLOYS).await?;
-    let sample = looked_into(&office, group.id).await?;
-    let known = known(&group);
-    let runbook = store.runbook(group.id).await?;
-    let lines = |groups: &mut Vec<Group>| {
-        office.mask.groups(groups);
-        groups.iter().map(|group| GroupLine::new(group, now)).collect::<Vec<_>>()
+    let sample = match params.look.as_deref() {
+        Some("payloads") => Some(sample(&office, group.id, LOOKED_INTO, &author.looks()).await?),
+        _ => None,
     };
-    let (mut alike, because): (Vec<Group>, Vec<String>) = store
-        .similar_groups(group.id)
-        .await?
-        .into_iter()
-        .map(|(group, similar)| (group, similar.because.join(", ")))
-        .unzip();
+    let line = |group: &Group| GroupLine::new(group, now);
+    let alike = whole.similar.iter().map(|(group, similar)| (line(group), similar.because.join(", ")));
     Ok(render(&GroupPage {
-        q: format!("group:{}", group.id),
-        standing: standing(&group, now),
-        replay: replayable(&group, known.as_ref()),
-        contact: None,
-        began: began(&group, &deploys, now),
-        spans: Span::ALL.iter().map(|(span, word, name)| (*word, *name, *span == params.span)).collect(),
-        trend: drawn(&office, &group, params.span.window(now), &deploys).await?,
-        parts: parts(&group),
-        version: group.fingerprint_version,
-        counts: group
-            .counts
-            .iter()
-            .filter(|(_, n)| *n > 0)
-            .map(|(status, n)| (status.to_string().replace('_', " "), n))
-            .collect(),
-        keys: keys(&sample),
-        looked: sample.letters,
-        fields: fields(&sample),
-        similar: lines(&mut alike).into_iter().zip(because).collect(),
-        members: lines(&mut store.members(group.id).await?),
-        notes: store.notes(group.id).await?.into_iter().map(|note| NoteLine::new(note, now)).collect(),
-        links: store.links(group.id).await?,
-        prose: runbook.as_ref().map(|runbook| Prose::of(&runbook.text)).unwrap_or_default(),
-        runbook,
-        buttons: buttons(&group, now),
-        deeds: deeds(&office, group.id, now).await?,
-        letters: found.letters.iter().map(|letter| LetterLine::new(letter, now)).collect(),
-        group: GroupLine::new(&group, now),
-        known,
         shell,
+        q: format!("group:{}", group.id),
+        standing: standing(group, now),
+        replay: replayable(group, whole.known.as_ref()),
+        contact: whole.team.as_ref().and_then(|team| team.contact.clone()),
+        promise: whole.standing.map(promise),
+        began: whole.began_after().map(|found| began(&found, now)),
+        spans: Span::ALL.iter().map(|(span, word, name)| (*word, *name, *span == params.span)).collect(),
+        trend: drawn(&office, group, params.span.window(now)).await?,
+        parts: parts(group),
+        version: group.fingerprint_version,
+        counts: counts(group),
+        sample: sample.as_ref().map(Shared::new),
+        similar: alike.collect(),
+        members: whole.members.iter().map(line).collect(),
+        notes: whole.notes.iter().map(|note| NoteLine::new(note, now)).collect(),
+        prose: whole.runbook.as_ref().map(|runbook| Prose::of(&runbook.text)).unwrap_or_default(),
+        buttons: buttons(group, now),
+        deeds: whole.history.iter().take(DEEDS).map(|row| DeedLine::new(row, now)).collect(),
+        letters: found.letters.iter().map(|letter| LetterLine::new(letter, now)).collect(),
+        group: line(group),
+        known: whole.known,
+        links: whole.links,
+        runbook: whole.runbook,
     }))
 }
 
-async fn looked_into(office: &Office, id: GroupId) -> Result<Sample, Failed> {
-    let sampled = office.store.sample(id, LOOKED_INTO).await?;
-    Ok(break_down(sampled.iter().map(|one| (one.key.as_deref(), &one.payload[..]))))
+fn counts(group: &Group) -> Vec<(String, u64)> {
+    let some = group.counts.iter().filter(|(_, count)| *count > 0);
+    some.map(|(status, count)| (status.to_string().replace('_', " "), count)).collect()
 }
 
-fn known(group: &Group) -> Option<Known> {
-    dlo_core::known::KnownPatterns::compile(Vec::new()).ok()?.find(&dlo_core::known::Symptom {
-        queue: &group.queue,
-        consumer: group.consumer.as_deref(),
-        event_type: group.event_type.as_deref(),
-        class: group.error_class.as_deref(),
-        message: &group.template,
-        code: None,
-        reason: None,
-    })
+/// How the oldest open letter stands against what the team promised.
+fn promise(standing: Standing) -> (bool, String) {
+    match standing {
+        Standing::Within { left } => {
+            (true, format!("Within its time: {} left", HumanDuration(rounded(left))))
+        }
+        Standing::Over { by } => (false, format!("Over its time by {}", HumanDuration(rounded(by)))),
+    }
+}
+
+fn rounded(span: Duration) -> Duration {
+    Duration::from_secs(span.as_secs() / 60 * 60)
 }
 
 /// Where people stand with it, in a sentence.
@@ -267,8 +248,7 @@ fn replayable(group: &Group, known: Option<&Known>) -> (bool, String) {
     }
 }
 
-fn began(group: &Group, deploys: &[Deploy], now: Timestamp) -> Option<String> {
-    let found = began_after(group, deploys)?;
+fn began(found: &BeganAfter<'_>, now: Timestamp) -> String {
     let what = match found.what {
         Beginning::FirstSeen => "It began",
         Beginning::Regressed => "It came back",
@@ -276,11 +256,12 @@ fn began(group: &Group, deploys: &[Deploy], now: Timestamp) -> Option<String> {
     let of = found.deploy.what.consumer.as_deref().or(found.deploy.what.source.as_deref());
     let of = of.map(|name| format!(" of {name}")).unwrap_or_default();
     let when = super::show::ago(found.deploy.at, now);
-    Some(format!("{what} after deployment {}{of} ({when}).", found.deploy.what.version))
+    format!("{what} after deployment {}{of} ({when}).", found.deploy.what.version)
 }
 
-async fn drawn(office: &Office, group: &Group, window: Window, deploys: &[Deploy]) -> Result<Svg, Failed> {
+async fn drawn(office: &Office, group: &Group, window: Window) -> Result<Svg, Failed> {
     let points = office.store.trends(&[group.id], window).await?.pop().unwrap_or_default();
+    let deploys = office.store.deploys(Some(window.begins()), None, DEPLOYS).await?;
     let sum: u64 = points.iter().sum();
     let mark = |deploy: &Deploy| {
         let at = window.index(window.resolution.bucket(deploy.at))?;
@@ -288,11 +269,9 @@ async fn drawn(office: &Office, group: &Group, window: Window, deploys: &[Deploy
     };
     Ok(trend(&Trend {
         says: format!("{sum} letters of this group, by the {}", window.resolution),
-        columns: (0..window.buckets)
-            .map(|at| clock(window.resolution.begins(window.from + at as i64)))
-            .collect(),
+        columns: columns(window),
         layers: vec![Layer { name: "letters".to_string(), points }],
-        marks: deploys.iter().filter_map(mark).collect(),
+        marks: deploys.iter().filter(|deploy| deploy.what.is_of(group)).filter_map(mark).collect(),
     }))
 }
 
@@ -301,44 +280,6 @@ fn parts(group: &Group) -> Vec<(String, String)> {
         (part.name.replace('_', " "), part.value.unwrap_or("(the letters do not say)").to_string())
     };
     why(group).into_iter().map(part).collect()
-}
-
-fn keys(sample: &Sample) -> String {
-    match (sample.distinct_keys, sample.keys.first()) {
-        (0, _) | (_, None) => "The letters carry no keys.".to_string(),
-        (1, Some(key)) => format!("All of one key: {}", key.value),
-        (many, Some(key)) => format!(
-            "{many} different keys among the newest {}; most often {} ({})",
-            sample.letters, key.value, key.count
-        ),
-    }
-}
-
-fn fields(sample: &Sample) -> Vec<FieldLine> {
-    let line = |field: &dlo_core::sample::Field| FieldLine {
-        path: field.path.clone(),
-        distinct: if field.many {
-            "very many values".into()
-        } else if field.distinct == 1 {
-            "one value".into()
-        } else {
-            format!("{} values", field.distinct)
-        },
-        values: field.values.iter().map(|value| value_line(field, value)).collect(),
-    };
-    sample.fields.iter().take(FIELDS).map(line).collect()
-}
-
-fn value_line(field: &dlo_core::sample::Field, value: &dlo_core::sample::Counted) -> ValueLine {
-    let percent = format!("{:.0} %", value.share * 100.0);
-    let (part, whole) = (value.count as u64, field.count as u64);
-    let simple = !value.value.contains(['"', '\\', '…']) && value.value != "***";
-    ValueLine {
-        query: simple.then(|| super::encoded(&format!("payload.{}:\"{}\"", field.path, value.value))),
-        bar: meter(&format!("{}: {percent}", value.value), part, whole, 0),
-        value: value.value.clone(),
-        percent,
-    }
 }
 
 /// What can be done with it from where it stands; what cannot says why.
@@ -358,19 +299,24 @@ fn buttons(group: &Group, now: Timestamp) -> Vec<Button> {
     all.into_iter().map(button).collect()
 }
 
-async fn deeds(office: &Office, id: GroupId, now: Timestamp) -> Result<Vec<DeedLine>, Failed> {
-    let rows = office.store.group_history(id, DEEDS).await?;
-    let line = |row: dlo_store::AuditEntry| DeedLine {
-        at: When::new(row.at, now),
-        what: row.what.as_str().trim_start_matches("group_").replace('_', " "),
-        author: row.author,
-        reason: [row.reason, row.reference].into_iter().flatten().collect::<Vec<_>>().join(", "),
-    };
-    Ok(rows.into_iter().map(line).collect())
+impl DeedLine {
+    fn new(row: &AuditEntry, now: Timestamp) -> Self {
+        Self {
+            at: When::new(row.at, now),
+            what: row.what.as_str().trim_start_matches("group_").replace('_', " "),
+            author: row.author.clone(),
+            reason: [&row.reason, &row.reference]
+                .into_iter()
+                .flatten()
+                .cloned()
+                .collect::<Vec<_>>()
+                .join(", "),
+        }
+    }
 }
 
 impl NoteLine {
-    fn new(note: Note, now: Timestamp) -> Self {
-        Self { at: When::new(note.at, now), author: note.author, text: note.text }
+    fn new(note: &Note, now: Timestamp) -> Self {
+        Self { at: When::new(note.at, now), author: note.author.clone(), text: note.text.clone() }
     }
 }

@@ -21,6 +21,7 @@ pub(crate) mod replay;
 pub(crate) mod replays;
 pub(crate) mod rules;
 mod scope;
+mod shared;
 mod shell;
 pub(crate) mod show;
 pub(crate) mod source;

@@ -9,12 +9,12 @@ use dlo_core::group::GroupStatus;
 use dlo_core::letter::Status;
 use dlo_core::time::Timestamp;
 use dlo_core::trend::{Resolution, Window};
-use dlo_store::triage::GroupOrder;
+use dlo_store::triage::{AgeCount, GroupOrder};
 use dlo_store::{GroupFilter, Page, Stats};
 
-use super::draw::{Layer, ROADS, Road, Svg, Trend, bars, legend_class, map, trend};
+use super::draw::{Bar, Layer, ROADS, Road, Svg, Trend, bars, legend_class, map, trend};
 use super::groups::{self, GroupLine};
-use super::show::{When, age, clock};
+use super::show::{When, age, columns};
 use super::{Failed, Shell, render};
 use crate::capture::CaptureStatus;
 use crate::office::Office;
@@ -99,13 +99,25 @@ pub(crate) async fn page(State(office): State<Arc<Office>>, shell: Shell) -> Res
         oldest: oldest.map(|oldest| When::new(oldest, now)),
         trend: drawn,
         legend,
-        ages: None,
+        ages: office
+            .triage
+            .ages()
+            .map(|ages| bars("Open letters by age", &ages.counts.iter().map(bar).collect::<Vec<_>>())),
         news: groups::some(&office, &news, NEWS).await?,
         map: if captures.is_empty() { None } else { Some(map(&roads(&office, &captures, &stats).await?)) },
         sources: sources(&stats, &captures, now),
         replays: replays(&office, now).await?,
         presses: office.hooks.0.iter().map(|press| (press.path, press.label)).collect(),
     }))
+}
+
+fn bar(age: &AgeCount) -> Bar {
+    let name = match age.younger_than.map(|limit| limit.as_secs() / 3_600) {
+        None => "older".to_string(),
+        Some(hours @ 0..=24) => format!("< {hours} h"),
+        Some(hours) => format!("< {} d", hours / 24),
+    };
+    Bar { name, count: age.count }
 }
 
 /// What failed in the last two days, stacked by class.
@@ -136,9 +148,8 @@ async fn by_class(office: &Office, now: Timestamp) -> Result<(Svg, Vec<Legend>),
         });
     let legend: Vec<Legend> = legend.filter(|entry| entry.total > 0).collect();
     let sum: u64 = legend.iter().map(|entry| entry.total).sum();
-    let columns = (0..window.buckets).map(|at| clock(window.resolution.begins(window.from + at as i64)));
     let says = format!("{sum} letters in the last {HOURS} hours, by error class");
-    Ok((trend(&Trend { says, columns: columns.collect(), layers, marks: Vec::new() }), legend))
+    Ok((trend(&Trend { says, columns: columns(window), layers, marks: Vec::new() }), legend))
 }
 
 async fn roads(office: &Office, captures: &[CaptureStatus], stats: &Stats) -> Result<Vec<Road>, Failed> {

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use dlo_core::time::Timestamp;
+use dlo_core::trend::Window;
 
 use super::indent;
 
@@ -37,6 +38,11 @@ pub(crate) fn clock(time: Timestamp) -> String {
         (Some(month), Some(day), Some(hour)) => format!("{day} {month} {hour}"),
         _ => text,
     }
+}
+
+/// When each column of a trend begins.
+pub(crate) fn columns(window: Window) -> Vec<String> {
+    (0..window.buckets).map(|at| clock(window.resolution.begins(window.from + at as i64))).collect()
 }
 
 /// A time, relative for reading and exact for pointing at.

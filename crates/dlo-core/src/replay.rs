@@ -270,7 +270,12 @@ pub struct Item {
 
 /// The id that a sent message carries: the same over every retry of one send.
 pub fn send_id(replay: ReplayId, number: u64) -> String {
-    format!("{replay}/{number}")
+    format!("{}{number}", send_prefix(replay))
+}
+
+/// What stands before the number in every [`send_id`] of a replay.
+pub fn send_prefix(replay: ReplayId) -> String {
+    format!("{replay}/")
 }
 
 /// Reads [`send_id`].

@@ -4,6 +4,8 @@
 //! letter knows its block and its slot. Some thirty small letters share one, which compresses to half of what
 //! each alone would; a large letter has one to itself. The layout is ours, little-endian, and begins with a version.
 
+use std::cell::RefCell;
+
 use bytes::Bytes;
 use dlo_core::attempt::History;
 use dlo_core::letter::NewLetter;
@@ -147,6 +149,21 @@ fn write_bytes(raw: &mut Vec<u8>, bytes: Option<&[u8]>) {
     }
 }
 
+thread_local! {
+    /// Making one costs as much as unpacking a small block with it.
+    static UNPACKER: RefCell<Option<zstd::bulk::Decompressor<'static>>> = const { RefCell::new(None) };
+}
+
+fn unpack(compressed: &[u8], size: usize) -> Result<Vec<u8>, StoreError> {
+    UNPACKER.with_borrow_mut(|unpacker| {
+        let unpacker = match unpacker {
+            Some(unpacker) => unpacker,
+            None => unpacker.insert(zstd::bulk::Decompressor::new().map_err(|_| damaged())?),
+        };
+        unpacker.decompress(compressed, size).map_err(|_| damaged())
+    })
+}
+
 /// A block unpacked once, from which any slot can be read.
 #[derive(Debug, Clone)]
 pub(crate) struct Block {
@@ -161,7 +178,7 @@ impl Block {
         if size > LARGEST {
             return Err(damaged());
         }
-        let raw = Bytes::from(zstd::bulk::decompress(compressed, size).map_err(|_| damaged())?);
+        let raw = Bytes::from(unpack(compressed, size)?);
         if raw.first() != Some(&VERSION) {
             return Err(StoreError::Unreadable("a block of a version this one does not know".into()));
         }

@@ -70,7 +70,7 @@ pub trait Replays: Send + Sync + std::fmt::Debug {
     async fn approve(&self, id: ReplayId, deed: &Deed, now: Timestamp) -> Result<Replay, StoreError>;
 
     /// Claims up to `most` letters of the plan that are frozen, in order: those that are open become claimed, the others
-    /// are short.
+    /// are short. One audit row says how many were claimed; every later step of a letter has a row of its own.
     async fn claim(&self, run: &Run<'_>, most: usize, now: Timestamp) -> Result<Claimed, StoreError>;
 
     /// Marks up to `most` claimed items as intended and returns them whole, in order: from here on they may be published.

@@ -3,7 +3,7 @@
 use dlo_core::id::LetterId;
 use dlo_core::letter::{Status, Step};
 use dlo_core::time::Timestamp;
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::catalog::{GroupRow, Staged};
 use super::{audit, read_error, rows};
@@ -44,7 +44,7 @@ pub(super) fn advance(
     id: LetterId,
     step: Step,
 ) -> Result<Stepped, StoreError> {
-    let Some((place, group, from)) = find(db, id)? else { return Ok(Stepped::Missing) };
+    let Some(Standing { place, group, status: from }) = find(db, id)? else { return Ok(Stepped::Missing) };
     let Ok(to) = step.apply(from) else { return Ok(Stepped::Illegal { from }) };
     db.prepare_cached("UPDATE letters SET status = ?2, replays = replays + ?3 WHERE place = ?1")
         .map_err(read_error)?
@@ -55,19 +55,81 @@ pub(super) fn advance(
     Ok(Stepped::Moved { from, to })
 }
 
-/// Where a letter stands; `None` if it is not here.
-pub(super) fn status(db: &Connection, id: LetterId) -> Result<Option<Status>, StoreError> {
-    Ok(find(db, id)?.map(|(_, _, status)| status))
+/// Letters on their way, each taken where it stands in this transaction and written together: one statement for all that
+/// take the same step is half the work of one for each.
+#[derive(Debug, Default)]
+pub(super) struct Together(Vec<(Step, Status, Vec<i64>)>);
+
+impl Together {
+    /// Takes the step, if it is legal from there, and counts it. Written by [`Together::write`]; until then the database
+    /// has the letter where it stood, so that no letter is taken twice.
+    pub(super) fn take(&mut self, letter: Standing, step: Step, staged: &mut Staged) -> bool {
+        let Ok(to) = step.apply(letter.status) else { return false };
+        staged.count(letter.group, letter.status, -1);
+        staged.count(letter.group, to, 1);
+        match self.0.iter_mut().find(|(with, at, _)| (*with, *at) == (step, to)) {
+            Some((_, _, places)) => places.push(letter.place.0),
+            None => self.0.push((step, to, vec![letter.place.0])),
+        }
+        true
+    }
+
+    pub(super) fn write(self, db: &Connection) -> Result<(), StoreError> {
+        let sql = "UPDATE letters SET status = ?2, replays = replays + ?3
+                    WHERE place IN (SELECT value FROM json_each(?1))";
+        for (step, to, places) in self.0 {
+            db.prepare_cached(sql)
+                .and_then(|mut update| {
+                    update.execute(params![json_array(places.iter().copied()), to.number(), step.is_send()])
+                })
+                .map_err(read_error)?;
+        }
+        Ok(())
+    }
 }
 
-fn find(db: &Connection, id: LetterId) -> Result<Option<(Place, GroupRow, Status)>, StoreError> {
-    db.prepare_cached("SELECT place, group_id, status FROM letters WHERE id = ?1")
+/// Numbers as `json_each` takes them: one value for any count of them.
+pub(super) fn json_array(numbers: impl Iterator<Item = i64>) -> String {
+    let mut json = String::from("[");
+    for number in numbers {
+        if json.len() > 1 {
+            json.push(',');
+        }
+        json.push_str(&number.to_string());
+    }
+    json.push(']');
+    json
+}
+
+/// Where a letter stands.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Standing {
+    place: Place,
+    group: GroupRow,
+    pub(super) status: Status,
+}
+
+/// The columns of a [`Standing`] in `letters l`.
+pub(super) const STANDING: &str = "l.place, l.group_id, l.status";
+
+/// Reads the columns of [`STANDING`] from `index` on; `None` where a join found no letter.
+pub(super) fn standing(row: &Row<'_>, index: usize) -> rusqlite::Result<Option<Standing>> {
+    let Some(place) = row.get(index)? else { return Ok(None) };
+    let status =
+        Status::from_number(row.get(index + 2)?).ok_or_else(|| rows::unreadable("letters.status"))?;
+    Ok(Some(Standing { place: Place(place), group: row.get(index + 1)?, status }))
+}
+
+/// Where a letter stands; `None` if it is not here.
+pub(super) fn status(db: &Connection, id: LetterId) -> Result<Option<Status>, StoreError> {
+    Ok(find(db, id)?.map(|found| found.status))
+}
+
+fn find(db: &Connection, id: LetterId) -> Result<Option<Standing>, StoreError> {
+    db.prepare_cached(&format!("SELECT {STANDING} FROM letters l WHERE l.id = ?1"))
         .map_err(read_error)?
-        .query_row([id.0.as_bytes()], |row| {
-            let status =
-                Status::from_number(row.get(2)?).ok_or_else(|| rows::unreadable("letters.status"))?;
-            Ok((Place(row.get(0)?), row.get(1)?, status))
-        })
+        .query_row([id.0.as_bytes()], |row| standing(row, 0))
         .optional()
+        .map(Option::flatten)
         .map_err(read_error)
 }

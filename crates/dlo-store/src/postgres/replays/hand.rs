@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use deadpool_postgres::Transaction;
 use dlo_core::id::LetterId;
-use dlo_core::letter::Status;
+use dlo_core::letter::{Status, Step};
 use dlo_core::replay::{Item, ItemState, send_id};
 use dlo_core::time::Timestamp;
 
@@ -32,6 +32,8 @@ pub(super) struct Hand<'t> {
     tally: Tally,
     counts: BTreeMap<ItemState, i64>,
     log: Vec<audit::Row>,
+    /// A claim is no outcome: its letters have one audit row for the batch, which says how many.
+    claimed: u64,
     /// Where each item that was moved stood before.
     moved: BTreeMap<u64, ItemState>,
 }
@@ -80,6 +82,7 @@ impl<'t> Hand<'t> {
             tally: Tally::default(),
             counts: BTreeMap::new(),
             log: Vec::new(),
+            claimed: 0,
             moved: BTreeMap::new(),
         })
     }
@@ -99,12 +102,16 @@ impl<'t> Hand<'t> {
         if let (Some(step), Some(letter)) = (way.step, self.letters.get_mut(&item.letter))
             && let Stepped::Moved { .. } = steps::take(letter, step, &mut self.tally)
         {
-            self.log.push(audit::Row {
-                letter: Some(item.letter),
-                reason: told.note.clone().or_else(|| self.deed.reason.clone()),
-                reference: Some(send_id(self.head.id, number)),
-                ..audit::Row::by(self.now, Event::Step(step), 1, &self.deed)
-            });
+            if step == Step::Claim {
+                self.claimed += 1;
+            } else {
+                self.log.push(audit::Row {
+                    letter: Some(item.letter),
+                    reason: told.note.clone().or_else(|| self.deed.reason.clone()),
+                    reference: Some(send_id(self.head.id, number)),
+                    ..audit::Row::by(self.now, Event::Step(step), 1, &self.deed)
+                });
+            }
         }
         change(item, way, told, self.now);
         *self.counts.entry(from).or_default() -= 1;
@@ -122,9 +129,15 @@ impl<'t> Hand<'t> {
     }
 
     /// Writes what was moved.
-    pub(super) async fn finish(self) -> Result<(), StoreError> {
+    pub(super) async fn finish(mut self) -> Result<(), StoreError> {
         if self.moved.is_empty() {
             return Ok(());
+        }
+        if self.claimed > 0 {
+            let reference = Some(self.head.id.to_string());
+            let event = Event::Step(Step::Claim);
+            self.log
+                .push(audit::Row { reference, ..audit::Row::by(self.now, event, self.claimed, &self.deed) });
         }
         self.write_items().await?;
         steps::write(self.db, self.letters.values()).await?;

@@ -9,7 +9,7 @@ use rusqlite::{Connection, params};
 
 use super::super::read_error;
 use super::items;
-use super::rows::{self, FoundItem};
+use super::rows;
 use crate::replays::{ItemPage, ReplayPage, Return, SAMPLE, percentile_99};
 use crate::{Cursor, Page, StoreError};
 
@@ -81,13 +81,9 @@ pub(super) fn items(
             items::select(db, rest, &[&head.row, &from, &limit, &state])?
         }
     };
-    let next = found.get(page.limit).map(|next| Cursor(next.item.number.to_string()));
+    let next = found.get(page.limit).map(|next| Cursor(next.number.to_string()));
     found.truncate(page.limit);
-    Ok(ItemPage { items: plain(found), next })
-}
-
-fn plain(found: Vec<FoundItem>) -> Vec<Item> {
-    found.into_iter().map(|found| found.item).collect()
+    Ok(ItemPage { items: found, next })
 }
 
 pub(super) fn marked(db: &Connection, id: ReplayId) -> Result<Option<String>, StoreError> {
@@ -103,7 +99,7 @@ pub(super) fn waiting(
 ) -> Result<Vec<Item>, StoreError> {
     let row = rows::head(db, id)?.row;
     let rest = "state = 4 AND sent_at <= ?2 ORDER BY sent_at, number LIMIT ?3";
-    items::select(db, rest, &[&row, &before.as_micros(), &(most as i64)]).map(plain)
+    items::select(db, rest, &[&row, &before.as_micros(), &(most as i64)])
 }
 
 /// A batch of deaths has one time, so that what has the time of the last comes along even past `most`.
@@ -115,14 +111,14 @@ pub(super) fn returns(
 ) -> Result<Vec<Return>, StoreError> {
     let head = rows::head(db, id)?;
     let sql = format!(
-        "SELECT {} FROM replay_items WHERE replay = ?1 AND state = 7 AND at > ?2 ORDER BY at, number",
+        "SELECT {} FROM replay_items i WHERE replay = ?1 AND state = 7 AND at > ?2 ORDER BY at, number",
         rows::ITEM
     );
     let mut statement = db.prepare_cached(&sql).map_err(read_error)?;
     let mut found = statement.query(params![head.row, since.as_micros()]).map_err(read_error)?;
     let mut returns: Vec<Return> = Vec::new();
     while let Some(row) = found.next().map_err(read_error)? {
-        let item = rows::item(row).map_err(read_error)?.item;
+        let item = rows::item(row).map_err(read_error)?;
         let at = item.at.unwrap_or(since);
         if returns.len() >= most && returns.last().is_none_or(|last| last.at != at) {
             break;

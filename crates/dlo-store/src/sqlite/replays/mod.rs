@@ -20,6 +20,7 @@ use crate::replays::{
 };
 use crate::{Deed, NewRepair, Page, Repair, Repaired, StoreError};
 
+mod hand;
 mod items;
 mod list;
 mod outcome;

@@ -8,7 +8,8 @@ use rusqlite::{Connection, params};
 
 use super::super::catalog::Staged;
 use super::super::read_error;
-use super::items::{self, Hand, Told};
+use super::hand::{Hand, Told};
+use super::items;
 use super::{rows, run};
 use crate::moves::Move;
 use crate::replays::Settling;
@@ -23,8 +24,8 @@ pub(super) fn settle(
     now: Timestamp,
 ) -> Result<u64, StoreError> {
     let head = rows::head(db, id)?;
-    let found = run::named(db, head.row, numbers)?;
-    run::take_all(Hand::new(db, staged, head, deed.clone(), now), &found, how.as_move())
+    let found = items::named(db, head.row, numbers.iter().copied())?;
+    run::take_all(Hand::new(db, staged, head, deed.clone(), now), found, how.as_move())
 }
 
 pub(super) fn receipts(
@@ -44,7 +45,7 @@ pub(super) fn receipts(
         known.push(found.is_some());
         if let Some(found) = found {
             let mut hand = Hand::new(db, staged, head, deed.clone(), now);
-            hand.take(&found, Move::RECEIPT, Told::default())?;
+            hand.take(found, Move::RECEIPT, Told::default());
             hand.finish()?;
         }
     }
@@ -69,7 +70,7 @@ pub(in super::super) fn come_back(
         return Ok(false);
     };
     let mut hand = Hand::of_run(db, staged, head, now);
-    hand.take(&found, Move::COME_BACK, Told { note: death.error_class.clone(), ..Told::default() })?;
+    hand.take(found, Move::COME_BACK, Told { note: death.error_class.clone(), ..Told::default() });
     hand.finish()?;
     held_by_another(db, id, row)
 }

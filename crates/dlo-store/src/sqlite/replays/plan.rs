@@ -16,7 +16,7 @@ use rusqlite::{Connection, params};
 
 use super::super::catalog::{GroupRow, uuid};
 use super::super::writer::{Job, Shared, Writer};
-use super::super::{audit, read, read_error, rows as letters, search};
+use super::super::{audit, read, read_error, rows as letters, search, steps};
 use super::rows::{self, ReplayRow};
 use crate::place::Place;
 use crate::planned::{Planned, distinct, open_and_not, write_up};
@@ -25,6 +25,8 @@ use crate::{Deed, Event, StoreError};
 
 /// Items of one transaction: some ten milliseconds.
 pub(super) const CHUNK: usize = 5_000;
+/// Letters that are read by one statement.
+const LOOK: usize = 2_000;
 
 /// Decides what the plan is, from one snapshot.
 pub(super) fn decide(
@@ -98,22 +100,24 @@ fn offer_all(
         .prepare_cached(
             "SELECT id, group_id, status, msg_key, payload_size, replays, failed_at, own_type, own_class,
                     EXISTS (SELECT 1 FROM pointers p WHERE p.letter = letters.id)
-               FROM letters WHERE place = ?1",
+               FROM letters WHERE place IN (SELECT value FROM json_each(?1)) ORDER BY place",
         )
         .map_err(read_error)?;
-    for place in places {
-        let mut found = statement.query([place.0]).map_err(read_error)?;
-        let Some(row) = found.next().map_err(read_error)? else { continue };
-        let group: GroupRow = row.get(1).map_err(read_error)?;
-        let words = match groups.entry(group) {
-            Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(new) => {
-                let lost = || read_error(letters::unreadable("letters.group_id"));
-                new.insert(words(shared, group).ok_or_else(lost)?)
-            }
-        };
-        let candidate = candidate(row, words).map_err(read_error)?;
-        planner.offer(&candidate).map_err(too_many)?;
+    for some in places.chunks(LOOK) {
+        let some = steps::json_array(some.iter().map(|place| place.0));
+        let mut found = statement.query([some]).map_err(read_error)?;
+        while let Some(row) = found.next().map_err(read_error)? {
+            let group: GroupRow = row.get(1).map_err(read_error)?;
+            let words = match groups.entry(group) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(new) => {
+                    let lost = || read_error(letters::unreadable("letters.group_id"));
+                    new.insert(words(shared, group).ok_or_else(lost)?)
+                }
+            };
+            let candidate = candidate(row, words).map_err(read_error)?;
+            planner.offer(&candidate).map_err(too_many)?;
+        }
     }
     Ok(())
 }
@@ -239,6 +243,9 @@ pub(super) fn write_chunk(
     members: &[Member],
 ) -> Result<(), StoreError> {
     check(db, row, id)?;
+    if members.iter().all(|member| member.lane.is_none() && !member.waits) {
+        return write_plain(db, row, from, members);
+    }
     let mut insert = db
         .prepare_cached(
             "INSERT INTO replay_items (replay, number, letter, state, lane, waits) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
@@ -259,6 +266,25 @@ pub(super) fn write_chunk(
     Ok(())
 }
 
+/// Members without order have nothing but their letters, which come as one list: a statement for each costs more than the
+/// row.
+fn write_plain(db: &Connection, row: ReplayRow, from: usize, members: &[Member]) -> Result<(), StoreError> {
+    let mut letters = String::with_capacity(2 + members.len() * 35);
+    for member in members {
+        letters.push(if letters.is_empty() { '[' } else { ',' });
+        letters.push('"');
+        letters.push_str(member.letter.0.simple().encode_lower(&mut [0; 32]));
+        letters.push('"');
+    }
+    letters.push(']');
+    let sql = "INSERT INTO replay_items (replay, number, letter, state, waits)
+               SELECT ?1, ?2 + key, unhex(value), ?3, 0 FROM json_each(?4)";
+    db.prepare_cached(sql)
+        .and_then(|mut insert| insert.execute(params![row, from as i64, ItemState::Frozen.number(), letters]))
+        .map_err(read_error)?;
+    Ok(())
+}
+
 /// Makes the plan of the draft.
 pub(super) fn publish(
     db: &Connection,
@@ -275,7 +301,7 @@ pub(super) fn publish(
         let children = if is_whole { planned.len() - 1 } else { 0 };
         rows::insert(db, row, parent, children, replay)?;
         let frozen = planned_one.members.len() as i64;
-        super::items::add_counts(db, row, std::iter::once((ItemState::Frozen, frozen)))?;
+        super::hand::add_counts(db, row, std::iter::once((ItemState::Frozen, frozen)))?;
         db.execute("DELETE FROM drafts WHERE row = ?1", [row]).map_err(read_error)?;
     }
     let replay = &whole.replay;

@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use super::super::catalog::uuid;
 use super::super::read_error;
 use super::super::rows::unreadable;
+use super::super::steps::{self, Standing};
 use crate::StoreError;
 
 /// The row number of a replay, which items carry.
@@ -177,20 +178,23 @@ pub(super) fn to_json(value: &impl Serialize) -> Result<String, StoreError> {
     serde_json::to_string(value).map_err(|e| StoreError::Refused(e.to_string()))
 }
 
-pub(super) const ITEM: &str = "number, letter, state, at, sent_at, partition, log_offset, note, lane, waits";
+/// The columns of an item in `replay_items i`.
+pub(super) const ITEM: &str =
+    "i.number, i.letter, i.state, i.at, i.sent_at, i.partition, i.log_offset, i.note, i.lane, i.waits";
 
-/// An item with what only the store needs to know of it.
+/// An item with what only the store needs to know of it, and where its letter stands; `None`: it is not here.
 #[derive(Debug, Clone)]
 pub(super) struct FoundItem {
     pub(super) item: Item,
     pub(super) lane: Option<i64>,
     pub(super) waits: bool,
+    pub(super) standing: Option<Standing>,
 }
 
 /// Reads the columns of [`ITEM`].
-pub(super) fn item(row: &Row<'_>) -> rusqlite::Result<FoundItem> {
+pub(super) fn item(row: &Row<'_>) -> rusqlite::Result<Item> {
     let time = |index: usize| row.get::<_, Option<i64>>(index).map(|at| at.map(Timestamp::from_micros));
-    let item = Item {
+    Ok(Item {
         number: row.get::<_, i64>(0)? as u64,
         letter: letter(row, 1)?,
         state: item_state(row, 2)?,
@@ -199,8 +203,17 @@ pub(super) fn item(row: &Row<'_>) -> rusqlite::Result<FoundItem> {
         partition: row.get(5)?,
         offset: row.get(6)?,
         note: row.get(7)?,
-    };
-    Ok(FoundItem { item, lane: row.get(8)?, waits: row.get(9)? })
+    })
+}
+
+/// Reads the columns of [`ITEM`] and those of [`steps::STANDING`] behind them.
+pub(super) fn found_item(row: &Row<'_>) -> rusqlite::Result<FoundItem> {
+    Ok(FoundItem {
+        item: item(row)?,
+        lane: row.get(8)?,
+        waits: row.get(9)?,
+        standing: steps::standing(row, 10)?,
+    })
 }
 
 pub(super) fn letter(row: &Row<'_>, index: usize) -> rusqlite::Result<LetterId> {

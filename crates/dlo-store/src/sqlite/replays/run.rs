@@ -1,17 +1,18 @@
 //! A run's writes, each under the lease of its holder: claim, intend, record, doubt, conclude, give back.
 
-use std::collections::BTreeSet;
+use std::collections::HashMap;
 
-use dlo_core::id::{LetterId, ReplayId};
+use dlo_core::id::ReplayId;
 use dlo_core::letter::Status;
 use dlo_core::replay::ItemState;
 use dlo_core::time::Timestamp;
 use rusqlite::{Connection, params};
 
 use super::super::catalog::Staged;
-use super::super::{leases, read_error, steps};
-use super::items::{self, Hand, Told};
-use super::rows::{self, Head};
+use super::super::{leases, read_error};
+use super::hand::{Hand, Told};
+use super::items;
+use super::rows::{self, FoundItem, Head};
 use super::whole::{ReadItem, Reading};
 use crate::moves::Move;
 use crate::replays::{Claimed, Conclusion, SendEnd, ToSend};
@@ -36,18 +37,18 @@ pub(super) fn claim(
         let next: i64 = db
             .query_row("SELECT next_claim FROM replays WHERE row = ?1", [row], |row| row.get(0))
             .map_err(read_error)?;
-        let frozen =
-            items::select(db, "number >= ?2 ORDER BY number LIMIT ?3", &[&row, &next, &(most as i64)])?;
+        let rest = "i.number >= ?2 ORDER BY i.number LIMIT ?3";
+        let frozen = items::to_move(db, rest, &[&row, &next, &(most as i64)])?;
         let mut hand = Hand::of_run(db, staged, head, now);
-        for found in &frozen {
-            let open = steps::status(db, found.item.letter)? == Some(Status::Open);
+        let next = next + frozen.len() as i64;
+        for found in frozen {
+            let open = found.standing.is_some_and(|letter| letter.status == Status::Open);
             let way = if open { Move::CLAIM } else { Move::SHORT };
-            hand.take(found, way, Told::default())?;
+            hand.take(found, way, Told::default());
             answer.claimed += u64::from(open);
             answer.short += u64::from(!open);
         }
         hand.finish()?;
-        let next = next + frozen.len() as i64;
         db.execute("UPDATE replays SET next_claim = ?2 WHERE row = ?1", [row, next]).map_err(read_error)?;
     }
     answer.left = count(db, row, ItemState::Frozen)?;
@@ -73,26 +74,27 @@ pub(super) fn intend(
     if !head.state.is_active() {
         return Ok(Vec::new());
     }
+    let mut found = by_number(db, head.row, read.iter().map(|read| read.number))?;
     let mut hand = Hand::of_run(db, staged, head, now);
     let mut ready = Vec::with_capacity(read.len());
     for ReadItem { number, reading } in read {
-        let Some(found) = items::find(db, hand.head.row, number)? else { continue };
+        let Some(found) = found.remove(&number) else { continue };
         // Once it was published, an item goes again whatever came of those before it.
         let passed_over = found.waits && found.item.state == ItemState::Claimed;
         if !way.takes(found.item.state) || passed_over {
             continue;
         }
-        if !is_ours(db, found.item.letter)? {
-            hand.take(&found, Move::SHORT, Told::default())?;
+        if !is_ours(&found) {
+            hand.take(found, Move::SHORT, Told::default());
             continue;
         }
         match reading {
             Reading::Whole(to_send) => {
-                hand.take(&found, way, Told::default())?;
+                hand.take(found, way, Told::default());
                 ready.push(*to_send);
             }
             Reading::Unreadable(note) => {
-                hand.take(&found, Move::UNREADABLE, Told { note: Some(note), ..Told::default() })?;
+                hand.take(found, Move::UNREADABLE, Told { note: Some(note), ..Told::default() });
             }
         }
     }
@@ -101,8 +103,18 @@ pub(super) fn intend(
 }
 
 /// Whether the letter is still in the hands of a replay; nobody else claims a letter.
-fn is_ours(db: &Connection, letter: LetterId) -> Result<bool, StoreError> {
-    Ok(matches!(steps::status(db, letter)?, Some(Status::Claimed | Status::InDoubt)))
+fn is_ours(found: &FoundItem) -> bool {
+    matches!(found.standing.map(|letter| letter.status), Some(Status::Claimed | Status::InDoubt))
+}
+
+/// What stands under each number; whoever takes one takes it out, so that none is moved twice.
+fn by_number(
+    db: &Connection,
+    row: rows::ReplayRow,
+    numbers: impl Iterator<Item = u64>,
+) -> Result<HashMap<u64, FoundItem>, StoreError> {
+    let found = items::named(db, row, numbers)?;
+    Ok(found.into_iter().map(|found| (found.item.number, found)).collect())
 }
 
 pub(super) fn record(
@@ -112,16 +124,17 @@ pub(super) fn record(
     ends: Vec<(u64, SendEnd)>,
     now: Timestamp,
 ) -> Result<(), StoreError> {
+    let mut found = by_number(db, head.row, ends.iter().map(|(number, _)| *number))?;
     let mut hand = Hand::of_run(db, staged, head, now);
     for (number, end) in ends {
-        let Some(found) = items::find(db, hand.head.row, number)? else { continue };
+        let Some(found) = found.remove(&number) else { continue };
         let way = end.as_move();
         let told = match end {
             SendEnd::Sent { partition, offset } => Told { partition, offset, note: None },
             SendEnd::Refused(why) => Told { note: Some(why), ..Told::default() },
             SendEnd::Unsent | SendEnd::Doubtful => Told::default(),
         };
-        hand.take(&found, way, told)?;
+        hand.take(found, way, told);
     }
     hand.finish()
 }
@@ -133,7 +146,7 @@ pub(super) fn doubt(
     now: Timestamp,
 ) -> Result<u64, StoreError> {
     let intended = in_hand(db, head.row, ItemState::Intended, i64::MAX)?;
-    take_all(Hand::of_run(db, staged, head, now), &intended, Move::DOUBT)
+    take_all(Hand::of_run(db, staged, head, now), intended, Move::DOUBT)
 }
 
 pub(super) fn give_back(
@@ -144,7 +157,7 @@ pub(super) fn give_back(
     now: Timestamp,
 ) -> Result<u64, StoreError> {
     let claimed = in_hand(db, head.row, ItemState::Claimed, most as i64)?;
-    take_all(Hand::of_run(db, staged, head, now), &claimed, Move::GIVE_BACK)
+    take_all(Hand::of_run(db, staged, head, now), claimed, Move::GIVE_BACK)
 }
 
 pub(super) fn conclude(
@@ -155,29 +168,16 @@ pub(super) fn conclude(
     how: Conclusion,
     now: Timestamp,
 ) -> Result<u64, StoreError> {
-    let found = named(db, head.row, numbers)?;
-    take_all(Hand::of_run(db, staged, head, now), &found, how.as_move())
-}
-
-/// The items of these numbers that are there, each once, in order.
-pub(super) fn named(
-    db: &Connection,
-    row: rows::ReplayRow,
-    numbers: &[u64],
-) -> Result<Vec<rows::FoundItem>, StoreError> {
-    let numbers: BTreeSet<u64> = numbers.iter().copied().collect();
-    let found = numbers.into_iter().map(|number| items::find(db, row, number));
-    found.filter_map(Result::transpose).collect()
+    let found = items::named(db, head.row, numbers.iter().copied())?;
+    take_all(Hand::of_run(db, staged, head, now), found, how.as_move())
 }
 
 /// Moves those that stand where the move begins; how many.
-pub(super) fn take_all(mut hand: Hand<'_>, found: &[rows::FoundItem], way: Move) -> Result<u64, StoreError> {
-    let mut moved = 0;
-    for found in found {
-        moved += u64::from(hand.take(found, way, Told::default())?);
-    }
+pub(super) fn take_all(mut hand: Hand<'_>, found: Vec<FoundItem>, way: Move) -> Result<u64, StoreError> {
+    let moved =
+        found.into_iter().map(|found| hand.take(found, way, Told::default())).filter(|moved| *moved).count();
     hand.finish()?;
-    Ok(moved)
+    Ok(moved as u64)
 }
 
 /// Items in one of the states of the index of what is in hand.
@@ -186,12 +186,9 @@ fn in_hand(
     row: rows::ReplayRow,
     state: ItemState,
     most: i64,
-) -> Result<Vec<rows::FoundItem>, StoreError> {
-    items::select(
-        db,
-        "state IN (2, 3, 9) AND state = ?2 ORDER BY number LIMIT ?3",
-        &[&row, &state.number(), &most],
-    )
+) -> Result<Vec<FoundItem>, StoreError> {
+    let rest = "i.state IN (2, 3, 9) AND i.state = ?2 ORDER BY i.number LIMIT ?3";
+    items::to_move(db, rest, &[&row, &state.number(), &most])
 }
 
 pub(super) fn mark(db: &Connection, head: &Head, mark: &str) -> Result<(), StoreError> {

@@ -62,7 +62,7 @@ pub(super) fn named(
 ) -> Result<Vec<ReadItem>, StoreError> {
     let db = &db.unchecked_transaction().map_err(read_error)?;
     let head = rows::head(db, id)?;
-    let found: Vec<_> = super::run::named(db, head.row, numbers)?
+    let found: Vec<_> = super::items::named(db, head.row, numbers.iter().copied())?
         .into_iter()
         .map(|found| (found.item.number as i64, found.item.letter))
         .collect();

@@ -100,7 +100,8 @@ impl Rabbitmq {
         let write = |name: &str, text: String| {
             std::fs::write(server.directory.join(name), text).expect("a settings file of the server");
         };
-        write("enabled_plugins", "[rabbitmq_management].\n".to_owned());
+        // The shovel is what the benchmarks hold a replay against.
+        write("enabled_plugins", "[rabbitmq_management,rabbitmq_shovel].\n".to_owned());
         write("rabbitmq.conf", server.settings());
         server
     }

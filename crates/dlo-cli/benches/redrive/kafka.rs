@@ -1,0 +1,43 @@
+//! W4 on Kafka: beside a confluent-kafka script that waits for delivery reports, commits and records nothing.
+
+use dlo_testkit::harness::kafka::Kafka;
+
+use crate::contest::Runner;
+use crate::office::Office;
+use crate::place::{DEAD, Place, QUEUE};
+use crate::{Asked, message, peer};
+
+pub(crate) async fn run(asked: Asked<'_>) {
+    println!("W4 redrive on Kafka, {} letters, {} rounds", asked.letters, asked.rounds);
+    let server = Kafka::own().await;
+    let bootstrap = server.bootstrap.clone();
+    let place = Place::new(format!("kind = \"kafka\"\nbootstrap = \"{bootstrap}\"")).await;
+    // A log is not emptied by reading it: the script reads the same records each time, in a group of its own.
+    message::fill(&place.broker, DEAD, asked.letters).await;
+    let mut ours = Runner::new("dlo, from its store");
+    let mut script = Runner::new("confluent-kafka");
+    for round in 0..=asked.rounds {
+        let before = place.ends(QUEUE).await;
+        // A queue of its own: the office would capture the script's dead letters meanwhile.
+        let office = Office::start(asked.scratch, &place.section, QUEUE, "nobody.dlq");
+        let done = tokio::task::block_in_place(|| {
+            office.fill(asked.letters);
+            office.redrive(asked.letters)
+        });
+        drop(office);
+        // Each transaction or fence may leave a marker in the log.
+        let after = place.ends(QUEUE).await;
+        assert!(after >= before + asked.letters, "{before}, then {after}");
+        let scripted = tokio::task::block_in_place(|| {
+            peer::run("redrive_kafka.py", &[&bootstrap, DEAD, QUEUE], asked.letters)
+        });
+        assert_eq!(place.ends(QUEUE).await, after + asked.letters, "the script moved another number");
+        if round > 0 {
+            ours.did(&done);
+            script.did(&scripted);
+        }
+    }
+    ours.show();
+    script.show();
+    ours.against(&script, 0.5);
+}

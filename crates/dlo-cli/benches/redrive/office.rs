@@ -1,0 +1,162 @@
+//! A real `dlo serve` with letters in its store, and a replay of them through its API.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::contest::{Done, servers};
+use crate::usage::Usage;
+
+/// Letters of one chunk on the way in.
+const AT_ONCE: u64 = 100;
+const PATIENCE: Duration = Duration::from_secs(600);
+
+pub(crate) struct Office {
+    process: Child,
+    port: u16,
+    data: std::path::PathBuf,
+}
+
+impl Office {
+    /// A new office with one source, `orders`, whose broker is what `section` says.
+    pub(crate) fn start(scratch: &Path, section: &str, queue: &str, dlq: &str) -> Self {
+        let data = scratch.join("office");
+        let _ = std::fs::remove_dir_all(&data);
+        let config = scratch.join("office.toml");
+        let text = format!(
+            "[brokers.shop]\n{section}\n[[sources]]\nname = \"orders\"\nbroker = \"shop\"\nqueue = \"{queue}\"\ndlq = \"{dlq}\"\n"
+        );
+        std::fs::write(&config, text).expect("write the config");
+        let port = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port").port();
+        let log = std::fs::File::create(scratch.join("office.log")).expect("a log");
+        let process = Command::new(env!("CARGO_BIN_EXE_dlo"))
+            .arg("--config")
+            .arg(&config)
+            .args(["serve", "--log-level", "warn", "--listen", &format!("127.0.0.1:{port}"), "--data"])
+            .arg(&data)
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .expect("start dlo serve");
+        let office = Self { process, port, data };
+        let began = Instant::now();
+        while office.call("GET", "/readyz", "").0 != 200 {
+            assert!(began.elapsed() < Duration::from_secs(60), "dlo serve did not become ready");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        office
+    }
+
+    /// Captures `count` letters of one class: what an outage leaves.
+    pub(crate) fn fill(&self, count: u64) {
+        let mut stream = self.connect();
+        let head = "POST /api/v1/letters HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/x-ndjson\r\n\
+                    Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n";
+        stream.write_all(head.as_bytes()).expect("send the head");
+        for from in (0..count).step_by(AT_ONCE as usize) {
+            let lines: String = (from..(from + AT_ONCE).min(count)).map(line).collect();
+            write!(stream, "{:x}\r\n{lines}\r\n", lines.len()).expect("send");
+        }
+        stream.write_all(b"0\r\n\r\n").expect("send the end");
+        let (status, answer) = read(stream);
+        let stored = answer.get("stored").and_then(Value::as_u64);
+        assert_eq!((status, stored), (200, Some(count)), "{answer}");
+    }
+
+    /// Plans a replay of everything at `pace` (a member of the request), without canary, ramp and guards of lag.
+    pub(crate) fn plan(&self, pace: &str, count: u64) -> String {
+        let body = format!(
+            r#"{{"query":"source:orders class:TimeoutError","reason":"measured",{pace},"canary":0,"ramp":1,"guards":{{"lag":null}}}}"#
+        );
+        let (status, answer) = self.call("POST", "/api/v1/replays", &body);
+        assert!(status < 300, "{status}: {answer}");
+        assert_eq!(answer["total"].as_u64(), Some(count), "every letter is in the plan: {answer}");
+        answer["id"].as_str().expect("an id").to_owned()
+    }
+
+    /// One step of a replay: `start`, `pause`, `cancel`.
+    pub(crate) fn steer(&self, id: &str, what: &str) {
+        let (status, answer) = self.call("POST", &format!("/api/v1/replays/{id}/{what}"), "");
+        assert!(status < 300, "{what}: {status}: {answer}");
+    }
+
+    pub(crate) fn sent(&self, id: &str) -> u64 {
+        self.call("GET", &format!("/api/v1/replays/{id}"), "").1["sent"].as_u64().unwrap_or(0)
+    }
+
+    /// Replays everything at full speed; done when every send is recorded.
+    pub(crate) fn redrive(&self, count: u64) -> Done {
+        let id = self.plan(r#""max":true"#, count);
+        let pid = self.process.id();
+        let (before, server) = (Usage::of_tree(pid), servers(Some(pid)));
+        let began = Instant::now();
+        self.steer(&id, "start");
+        while self.sent(&id) < count {
+            assert!(began.elapsed() < PATIENCE, "{} of {count} were sent", self.sent(&id));
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let spent = began.elapsed();
+        let client = Usage::of_tree(pid).since(before);
+        Done { moved: count, spent, client, server: servers(Some(pid)).saturating_sub(server) }
+    }
+
+    fn call(&self, method: &str, path: &str, body: &str) -> (u16, Value) {
+        let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.port)) else { return (0, Value::Null) };
+        let _ = write!(
+            stream,
+            "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\
+             Connection: close\r\n\r\n{body}",
+            body.len()
+        );
+        read(stream)
+    }
+
+    fn connect(&self) -> TcpStream {
+        TcpStream::connect(("127.0.0.1", self.port)).expect("connect")
+    }
+}
+
+impl Drop for Office {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        let _ = std::fs::remove_dir_all(&self.data);
+    }
+}
+
+fn read(stream: TcpStream) -> (u16, Value) {
+    let mut reader = BufReader::new(stream);
+    let (mut line, mut body) = (String::new(), String::new());
+    let _ = reader.read_line(&mut line);
+    let status = line.split_whitespace().nth(1).and_then(|text| text.parse().ok()).unwrap_or(0);
+    let _ = reader.read_to_string(&mut body);
+    // What stands between the empty line and the end; a chunked answer has its length before it.
+    let json = body.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+    let json = json.find('{').map_or("", |at| &json[at..=json.rfind('}').unwrap_or(at)]);
+    (status, serde_json::from_str(json).unwrap_or(Value::Null))
+}
+
+/// Letter `n`: a kilobyte of JSON, four headers, one class, eight event types.
+fn line(n: u64) -> String {
+    let filler: String = (0..900).map(|at| char::from(b'a' + ((n + at) % 26) as u8)).collect();
+    format!(
+        "{{\"source\":\"orders\",\"queue\":\"orders\",\"partition\":{},\"offset\":{},\"key\":\"C-{}\",\
+         \"headers\":[[\"x-tenant\",\"acme\"],[\"x-attempt\",\"3\"],[\"x-region\",\"eu\"],[\"x-version\",\"7\"]],\
+         \"payload\":{{\"id\":{n},\"order\":\"ORD-{n:09}\",\"customer\":{{\"id\":{},\"tier\":\"gold\"}},\"note\":\"{filler}\"}},\
+         \"event_type\":\"shop.event-{}\",\"consumer\":\"billing\",\"attempts\":3,\"error_class\":\"TimeoutError\",\
+         \"error_message\":\"the ledger did not answer within 5 s\",\"reason\":\"processing_error\",\
+         \"failed_at\":\"2026-11-01T{:02}:{:02}:{:02}Z\"}}\n",
+        n % 12,
+        n / 12,
+        n % 9_973,
+        n % 9_973,
+        n % 8,
+        n / 3_600 % 24,
+        n / 60 % 60,
+        n % 60,
+    )
+}

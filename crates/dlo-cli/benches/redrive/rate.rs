@@ -1,0 +1,114 @@
+//! W5: how exactly a rate is kept and how soon a pause is obeyed, by when messages arrive at a consumer of the queue.
+//!
+//! The mean is taken from the first arrival to the last; the worst second is the fullest of all seconds that begin with an
+//! arrival; a pause is timed from the API's answer to the last arrival. What the consumer and a busy machine add is in
+//! the figures.
+
+use std::time::{Duration, Instant};
+
+use dlo_core::broker::{Settlement, Source};
+use dlo_testkit::harness::kafka::Kafka;
+use dlo_testkit::harness::nats::Nats;
+use dlo_testkit::harness::rabbitmq::Rabbitmq;
+use dlo_testkit::harness::redis::Redis;
+use dlo_testkit::harness::sqs::Sqs;
+use tokio::sync::watch;
+
+use crate::Asked;
+use crate::measure::bar;
+use crate::office::Office;
+use crate::place::{DEAD, Place, QUEUE};
+
+const EVERYWHERE: [u64; 2] = [50, 500];
+const FAST: [u64; 3] = [50, 500, 5_000];
+/// How long is waited for stragglers after a pause.
+const AFTER: Duration = Duration::from_secs(2);
+
+pub(crate) async fn run(asked: Asked<'_>, only: Option<&str>) {
+    println!("W5 the pace of a replay, {} s each", asked.seconds);
+    for kind in ["rabbitmq", "kafka", "redis", "nats", "sqs"] {
+        if only.is_none_or(|only| only == kind) {
+            let place = Place::new(section(kind).await).await;
+            let rates: &[u64] = if matches!(kind, "redis" | "nats") { &FAST } else { &EVERYWHERE };
+            for rate in rates {
+                one(asked, kind, &place, *rate).await;
+            }
+        }
+    }
+}
+
+async fn section(kind: &str) -> String {
+    match kind {
+        "rabbitmq" => format!("kind = \"rabbitmq\"\nurl = \"{}\"", Rabbitmq::shared().await.url()),
+        "kafka" => format!("kind = \"kafka\"\nbootstrap = \"{}\"", Kafka::shared().await.bootstrap),
+        "redis" => format!("kind = \"redis\"\nurl = \"{}\"", Redis::shared().await.url),
+        "nats" => format!("kind = \"nats\"\nservers = [\"{}\"]", Nats::shared().await),
+        _ => format!(
+            "kind = \"sqs\"\nregion = \"elasticmq\"\nendpoint = \"{}\"\naccess_key_id = \"x\"\nsecret_access_key = \"x\"",
+            Sqs::elasticmq().await.endpoint
+        ),
+    }
+}
+
+async fn one(asked: Asked<'_>, kind: &str, place: &Place, rate: u64) {
+    let office = Office::start(asked.scratch, &place.section, QUEUE, DEAD);
+    // More than are sent, so that a pause has something to stop.
+    let letters = rate * (asked.seconds + 10);
+    let id = tokio::task::block_in_place(|| {
+        office.fill(letters);
+        office.plan(&format!("\"rate\":{rate}"), letters)
+    });
+    let source = place.broker.source(QUEUE, "bench").await.expect("join the queue");
+    let (stop, stopped) = watch::channel(false);
+    let arrivals = tokio::spawn(arrivals(source, stopped));
+    let answered = tokio::task::block_in_place(|| {
+        office.steer(&id, "start");
+        std::thread::sleep(Duration::from_secs(asked.seconds));
+        office.steer(&id, "pause");
+        Instant::now()
+    });
+    tokio::time::sleep(AFTER).await;
+    let _ = stop.send(true);
+    let arrivals = arrivals.await.expect("the consumer");
+    let sent = tokio::task::block_in_place(|| office.sent(&id));
+    assert_eq!(arrivals.len() as u64, sent, "{kind} at {rate}/s: arrived, and recorded as sent");
+    judge(kind, rate as f64, &arrivals, answered);
+}
+
+/// When each message came, until it is stopped.
+async fn arrivals(mut source: Box<dyn Source>, stopped: watch::Receiver<bool>) -> Vec<Instant> {
+    let settler = source.settler();
+    let mut times = Vec::new();
+    while !*stopped.borrow() {
+        let deliveries = source.receive(1_000, Duration::from_millis(100)).await.expect("the broker is up");
+        let now = Instant::now();
+        times.extend(deliveries.iter().map(|_| now));
+        let settled: Vec<_> =
+            deliveries.into_iter().map(|delivery| delivery.settle(Settlement::Done)).collect();
+        if !settled.is_empty() {
+            settler.settle(settled).await.expect("the broker is up");
+        }
+    }
+    source.close().await.expect("leave the queue");
+    times
+}
+
+fn judge(kind: &str, rate: f64, arrivals: &[Instant], answered: Instant) {
+    let (Some(first), Some(last)) = (arrivals.first(), arrivals.last()) else {
+        println!("  {kind} at {rate}/s: nothing arrived");
+        return;
+    };
+    let mean = (arrivals.len() - 1) as f64 / last.duration_since(*first).as_secs_f64();
+    let fullest = fullest_second(arrivals) as f64;
+    println!("  {kind} at {rate}/s: {} arrived, mean {mean:.2}/s, fullest second {fullest}", arrivals.len());
+    bar("error of the mean, percent", (mean / rate - 1.0).abs() * 100.0, 1.0, false);
+    bar("fullest second over the rate, percent", (fullest / rate - 1.0) * 100.0, 2.0, false);
+    let late = last.saturating_duration_since(answered).as_secs_f64() * 1e3;
+    bar("last arrival after a pause was answered, ms", late, 100.0, false);
+}
+
+/// The most arrivals in any second that begins with one.
+fn fullest_second(arrivals: &[Instant]) -> usize {
+    let within = |at: Instant| arrivals.partition_point(|other| *other < at + Duration::from_secs(1));
+    arrivals.iter().enumerate().map(|(index, at)| within(*at) - index).max().unwrap_or(0)
+}

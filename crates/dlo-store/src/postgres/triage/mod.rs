@@ -31,7 +31,7 @@ pub(super) use look::{named_head, problems};
 pub(super) use trends::write as write_trends;
 
 /// Names the advisory lock under which people's changes are made: `dlot` in ASCII.
-const CHANGING: i64 = 0x64_6c6f_74;
+const CHANGING: i64 = 0x646c_6f74;
 
 /// Answers from one snapshot.
 macro_rules! read {

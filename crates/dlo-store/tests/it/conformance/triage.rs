@@ -3,11 +3,12 @@
 use dlo_core::group::{Change, GroupDeed, GroupStatus, Illegal};
 use dlo_core::id::GroupId;
 use dlo_core::letter::{NewLetter, Status, Step};
+use dlo_core::query::Matcher;
 use dlo_store::triage::{Changed, GroupOrder};
 use dlo_store::{DynStore, Event, GroupFilter, Page};
 
 use super::Home;
-use crate::letters::{NOW, at, batch, deed, insert, letter, problems};
+use crate::letters::{NOW, at, batch, deed, insert, letter, problems, query};
 
 pub(crate) fn of_class(n: i64, class: &str) -> NewLetter {
     letter(n, |l| l.error_class = Some(class.into()))
@@ -162,9 +163,8 @@ pub(crate) async fn groups_are_listed_in_each_order_and_by_what_people_said(home
     for (n, class) in [(1, "A"), (2, "B"), (3, "C"), (4, "D"), (30, "A"), (40, "B"), (41, "B"), (50, "C")] {
         insert(&store, vec![of_class(n, class)]).await;
     }
-    let d =
-        store.letters(&crate::letters::query([dlo_core::query::Matcher::Class("D".into())]), &Page::first(1));
-    let d = d.await.unwrap().letters[0].id;
+    let of_d = query([Matcher::Class("D".into())]);
+    let d = store.letters(&of_d, &Page::first(1)).await.unwrap().letters[0].id;
     store.step(&[d], Step::Discard, &deed("ann"), NOW).await.unwrap();
     let by = |order| GroupFilter { order, ..GroupFilter::default() };
     assert_eq!(listed(&store, by(GroupOrder::LastSeen)).await, ["C", "B", "A", "D"]);

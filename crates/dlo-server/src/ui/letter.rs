@@ -91,6 +91,7 @@ pub(crate) async fn page(
     let mut detail = office.store.letter(id).await?;
     let timeline = office.store.timeline(id).await?;
     let standing = Standing::of(&office, &detail, &timeline).await?;
+    let group = office.store.group(detail.letter.group_id).await?;
     office.mask.detail(&mut detail);
     let now = office.now();
     let shows = params.payload.as_deref() == Some("show");
@@ -108,8 +109,8 @@ pub(crate) async fn page(
         status_words: words::status(letter.status),
         title: letter.error_class.clone().unwrap_or_else(|| words::phrase(letter.reason.as_str())),
         failed_at: When::new(letter.failed_at, now),
-        failed: WhatFailed::new(letter),
-        owner: Owner::new(letter),
+        failed: WhatFailed::new(letter, office.triage.known().as_deref()),
+        owner: Owner::new(letter, &group, &office.triage.teams()),
         replay: Replayable::new(letter, &standing, now),
         is_open: letter.status == Status::Open,
         closed: format!("Only open letters can be decided on, and {}.", words::status(letter.status)),

@@ -1,29 +1,31 @@
-//! Owners: whose letters are open, how old the oldest is, and what nobody owns, on top.
+//! Owners: each team with how to reach it, what it promised, and what waits for it; what nobody owns stands on top.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
-use dlo_core::letter::Status;
 use dlo_core::query::Matcher;
 use dlo_core::time::Timestamp;
-use dlo_store::{GroupFilter, Page};
+use dlo_core::units::HumanDuration;
 
 use super::show::When;
 use super::{Failed, Shell, render, words};
+use crate::api::owners::{OwnerLine, lines};
 use crate::office::Office;
-
-/// Pages of groups that are added up; past that the page says so.
-const PAGES: usize = 10;
 
 struct TeamLine {
     /// `None`: nobody.
     team: Option<String>,
+    contact: String,
+    sla: String,
     open: String,
     groups: String,
-    last: When,
+    oldest: Option<When>,
+    /// How the oldest stands against what was promised.
+    standing: String,
+    overdue: bool,
     q: String,
     groups_q: String,
 }
@@ -34,49 +36,37 @@ struct OwnersPage {
     shell: Shell,
     q: String,
     teams: Vec<TeamLine>,
-    /// There are more groups than were added up.
-    more: bool,
-}
-
-#[derive(Default)]
-struct Sum {
-    open: u64,
-    groups: u64,
-    last: Timestamp,
+    overdue: usize,
 }
 
 pub(crate) async fn page(State(office): State<Arc<Office>>, shell: Shell) -> Result<Response, Failed> {
-    let filter = GroupFilter { holding: Some(Status::Open), ..GroupFilter::default() };
-    let mut sums: BTreeMap<Option<String>, Sum> = BTreeMap::new();
-    let mut page = Page::first(Page::MOST);
-    let mut more = false;
-    for left in (0..PAGES).rev() {
-        let found = office.store.groups(&filter, &page).await?;
-        for group in found.groups {
-            let sum = sums.entry(group.owner.clone()).or_default();
-            sum.open += group.counts.get(Status::Open);
-            sum.groups += 1;
-            sum.last = sum.last.max(group.last_seen);
-        }
-        page.cursor = found.next;
-        more = left == 0 && page.cursor.is_some();
-        if page.cursor.is_none() {
-            break;
-        }
-    }
     let now = office.now();
-    // `None` sorts first, so what nobody owns stands on top.
-    let teams = sums.into_iter().map(|(team, sum)| line(team, &sum, now)).collect();
-    Ok(render(&OwnersPage { shell, q: String::new(), teams, more }))
+    let teams: Vec<TeamLine> =
+        lines(&office).await?.into_iter().map(|line| TeamLine::new(line, now)).collect();
+    let overdue = teams.iter().filter(|team| team.overdue).count();
+    Ok(render(&OwnersPage { shell, q: String::new(), teams, overdue }))
 }
 
-fn line(team: Option<String>, sum: &Sum, now: Timestamp) -> TeamLine {
-    TeamLine {
-        open: words::number(sum.open),
-        groups: words::number(sum.groups),
-        last: When::new(sum.last, now),
-        q: format!("status:open {}", Matcher::Owner(team.clone())),
-        groups_q: team.clone().unwrap_or_else(|| "none".to_string()),
-        team,
+impl TeamLine {
+    fn new(line: OwnerLine, now: Timestamp) -> Self {
+        let rounded = |seconds| HumanDuration(Duration::from_secs(seconds));
+        let age = line.oldest_open.map(|oldest| now.since(oldest).as_secs());
+        let standing = match (line.sla_seconds, age) {
+            (Some(sla), Some(age)) if age > sla => format!("{} over", rounded(age - sla)),
+            (Some(sla), Some(age)) => format!("{} left", rounded(sla - age)),
+            (Some(_) | None, _) => String::new(),
+        };
+        Self {
+            contact: line.contact.unwrap_or_default(),
+            sla: line.sla_seconds.map(|sla| rounded(sla).to_string()).unwrap_or_default(),
+            open: words::number(line.open),
+            groups: words::number(line.groups),
+            oldest: line.oldest_open.map(|oldest| When::new(oldest, now)),
+            standing,
+            overdue: line.overdue,
+            q: format!("status:open {}", Matcher::Owner(line.owner.clone())),
+            groups_q: line.owner.clone().unwrap_or_else(|| "none".to_string()),
+            team: line.owner,
+        }
     }
 }

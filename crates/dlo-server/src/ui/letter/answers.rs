@@ -3,11 +3,14 @@
 //! The planner decides about a replay; here it is told beforehand what it will say, and why.
 
 use dlo_core::broker::Capabilities;
+use dlo_core::group::Group;
 use dlo_core::id::LetterId;
+use dlo_core::known::{Known, KnownPatterns, ReplayHelps, Symptom};
 use dlo_core::letter::{Letter, LetterDetail, Status};
 use dlo_core::query::{Compare, Matcher, Op, Query, Term};
 use dlo_core::replay::parse_send_id;
 use dlo_core::replay::planner::is_pointer;
+use dlo_core::teams::Teams;
 use dlo_core::time::Timestamp;
 use dlo_store::{Page, StoreError, TimelineEntry};
 
@@ -21,11 +24,26 @@ pub(super) struct WhatFailed {
     pub(super) reason: String,
     pub(super) reason_words: &'static str,
     pub(super) consumer: Option<String>,
+    /// What this usually means, and what helps.
+    pub(super) known: Option<Known>,
+    pub(super) helps: &'static str,
 }
 
 impl WhatFailed {
-    pub(super) fn new(letter: &Letter) -> Self {
+    pub(super) fn new(letter: &Letter, patterns: Option<&KnownPatterns>) -> Self {
+        let symptom = Symptom {
+            queue: &letter.origin.queue,
+            consumer: letter.consumer.as_deref(),
+            event_type: letter.event_type.as_deref(),
+            class: letter.error_class.as_deref(),
+            message: &letter.error_message,
+            code: letter.error_code.as_deref(),
+            reason: Some(letter.reason),
+        };
+        let known = patterns.and_then(|patterns| patterns.find(&symptom));
         Self {
+            helps: known.as_ref().map_or("", |known| helps(known.replay_helps)),
+            known,
             class: letter.error_class.clone().unwrap_or_else(|| "No error class was named".to_string()),
             message: letter.error_message.clone(),
             reason: words::phrase(letter.reason.as_str()),
@@ -35,13 +53,28 @@ impl WhatFailed {
     }
 }
 
+/// Whether sending it again can help, where the pattern says so.
+const fn helps(helps: ReplayHelps) -> &'static str {
+    match helps {
+        ReplayHelps::Unchanged => "Sending it again as it is helps, once what was down is up.",
+        ReplayHelps::AfterAFix => "Sending it again helps after the consumer, or what it looks up, is fixed.",
+        ReplayHelps::AfterARepair => "Sending it again helps only after the message itself is repaired.",
+        ReplayHelps::Never => "Sending it again does not help.",
+        ReplayHelps::Unknown => "",
+    }
+}
+
 pub(super) struct Owner {
     pub(super) team: Option<String>,
+    pub(super) contact: Option<String>,
+    /// The person who has the group in hand.
+    pub(super) assignee: Option<String>,
 }
 
 impl Owner {
-    pub(super) fn new(letter: &Letter) -> Self {
-        Self { team: letter.owner.clone() }
+    pub(super) fn new(letter: &Letter, group: &Group, teams: &Teams) -> Self {
+        let contact = letter.owner.as_deref().and_then(|team| teams.get(team)?.contact.clone());
+        Self { team: letter.owner.clone(), contact, assignee: group.assignee.clone() }
     }
 }
 

@@ -157,7 +157,7 @@ fn replay_rules(config: &Config) -> ReplayRules {
 }
 
 /// Who runs repair expressions: this very program, as a process of its own.
-fn repair(schemas: Schemas) -> Outcome<RepairConfig> {
+pub(crate) fn repair(schemas: Schemas) -> Outcome<RepairConfig> {
     let worker = WorkerCommand::this_program("repair-worker")
         .map_err(|cause| Failure::failed(format!("this program does not find itself: {cause}")))?;
     Ok(RepairConfig { worker: Some(worker), schemas, ..RepairConfig::default() })

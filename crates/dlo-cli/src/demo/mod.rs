@@ -20,7 +20,7 @@ use dlo_core::replay::Settings;
 use dlo_core::time::{Clock, Timestamp};
 use dlo_core::units::HumanDuration;
 use dlo_runtime::SystemClock;
-use dlo_server::{ReplayRules, Server, ServerConfig, SourceReplay};
+use dlo_server::{ReplayRules, Schemas, Server, ServerConfig, SourceReplay};
 use dlo_store::sqlite::SqliteStore;
 use dlo_store::{Deed, DynStore, GroupFilter, Page, StoreLimits};
 use tokio::net::TcpListener;
@@ -142,6 +142,7 @@ fn config(home: &Home) -> Outcome<ServerConfig> {
     Ok(ServerConfig {
         owners,
         scratch: Some(home.directory().to_path_buf()),
+        repair: crate::wire::repair(Schemas::default())?,
         replay: ReplayRules { sources, ..ReplayRules::default() },
         ..ServerConfig::default()
     })

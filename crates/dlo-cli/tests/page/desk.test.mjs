@@ -46,7 +46,7 @@ test("a letter answers what failed, who owns it and whether it can be replayed",
 });
 
 test("its payload is shown when it is asked for, pretty, raw and as hex", async () => {
-  await page.getByRole("link", { name: "Show the payload" }).click();
+  await page.getByRole("link", { name: "Show the payload", exact: true }).click();
   await page.locator("#payload pre").waitFor();
   assert.match(await page.locator("#payload pre").innerText(), /"ship_to": \{/);
   await page.getByRole("link", { name: "Hex" }).click();

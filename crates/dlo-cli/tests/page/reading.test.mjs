@@ -8,7 +8,7 @@ let chrome;
 let page;
 
 before(async () => {
-  [office, chrome] = await Promise.all([demo(10000), browser()]);
+  [office, chrome] = await Promise.all([demo(), browser()]);
   page = await chrome.page({ javaScriptEnabled: false });
 });
 after(async () => {

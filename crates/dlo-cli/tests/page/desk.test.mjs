@@ -60,8 +60,8 @@ test("a repair is previewed while one types, stored with a reason, and shown", a
   await expression.fill(".note = ");
   await repair.locator(".preview .problem").waitFor();
   await expression.fill('.note = "looked at by hand"');
-  await repair.locator(".preview .diff .in").waitFor();
-  assert.match(await repair.locator(".preview .diff .in").first().innerText(), /looked at by hand/);
+  await repair.locator(".preview .diff .in").first().waitFor();
+  assert.match(await repair.locator(".preview .diff").innerText(), /looked at by hand/);
   await shots(page, "repair");
   await sound(page, "repair");
   await repair.getByLabel(/Why/).fill("shown to a new colleague");

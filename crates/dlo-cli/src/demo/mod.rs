@@ -17,6 +17,7 @@ use std::time::Duration;
 use dlo_core::deploy::NewDeploy;
 use dlo_core::owners::{OwnerRule, OwnerWhen, Owners};
 use dlo_core::replay::Settings;
+use dlo_core::teams::{Team, Teams};
 use dlo_core::time::{Clock, Timestamp};
 use dlo_core::units::HumanDuration;
 use dlo_runtime::SystemClock;
@@ -49,7 +50,7 @@ async fn tour(options: DemoOptions) -> Outcome {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let broker = story::broker(Arc::clone(&clock));
     let stop = CancellationToken::new();
-    let staff = Staff::at_work(&broker, Arc::clone(&clock), &stop)?;
+    let staff = Staff::at_work(&broker, Arc::clone(&clock), address, &stop)?;
     let pricing = Arc::clone(&staff.pricing);
     let office = Server::new(config(&home)?, store.clone(), Arc::clone(&clock))
         .capture(story::dead_letters(&broker))
@@ -107,7 +108,7 @@ fn welcome(shop: Shop) {
 /// The pipeline of the shop marks its deployments, so the office can say what began after which.
 async fn deployed(store: &DynStore, now: Timestamp) -> Outcome {
     let what = NewDeploy {
-        version: "2.3.0".to_owned(),
+        version: story::VERSION.to_owned(),
         consumer: Some(story::GROUP.to_owned()),
         ..NewDeploy::default()
     };
@@ -142,6 +143,10 @@ fn config(home: &Home) -> Outcome<ServerConfig> {
     Ok(ServerConfig {
         owners,
         scratch: Some(home.directory().to_path_buf()),
+        teams: Teams(
+            [("tax-team".to_owned(), Team { contact: Some("#tax-on-call".to_owned()), ..Team::default() })]
+                .into(),
+        ),
         repair: crate::wire::repair(Schemas::default())?,
         replay: ReplayRules { sources, ..ReplayRules::default() },
         ..ServerConfig::default()

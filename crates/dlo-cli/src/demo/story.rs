@@ -4,12 +4,14 @@
 //! office captures it from there. Four tenths into the day the tax service goes away for a while. Nothing is staged:
 //! every letter has gone the way that letters go.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use dlo_brokers::memory::{MemoryBroker, MemoryConfig, QueueOptions};
 use dlo_core::broker::{Broker, BrokerError, Destination, Inspect, OFFICE, Outgoing, Publisher};
 use dlo_core::time::Clock;
+use dlo_runtime::push::OfficeReceipts;
 use dlo_runtime::{Consumer, Policy};
 use dlo_server::{CaptureSpec, ReplayTarget};
 use tokio::task::JoinHandle;
@@ -23,6 +25,9 @@ use crate::exit::{Failure, Outcome};
 pub(super) const QUEUE: &str = "orders";
 pub(super) const DLQ: &str = "orders.dlq";
 pub(super) const GROUP: &str = "pricing";
+
+/// The pricing service that was deployed in the morning.
+pub(super) const VERSION: &str = "2.3.0";
 
 /// Orders a second, so that there is something to see.
 const PACE: u64 = 15_000;
@@ -78,10 +83,11 @@ impl Staff {
     pub(super) fn at_work(
         broker: &MemoryBroker,
         clock: Arc<dyn Clock>,
+        office: SocketAddr,
         stop: &CancellationToken,
     ) -> Outcome<Self> {
         let (board, pricing) = (Arc::new(Board::default()), Arc::new(Pricing::new()));
-        let consumer = consumer(broker, &board, &pricing, clock)?;
+        let consumer = consumer(broker, &board, &pricing, clock, office)?;
         let work = tokio::spawn(consumer.run(stop.clone().cancelled_owned()));
         Ok(Self { board, pricing, work })
     }
@@ -115,7 +121,10 @@ fn consumer(
     board: &Arc<Board>,
     pricing: &Arc<Pricing>,
     clock: Arc<dyn Clock>,
+    office: SocketAddr,
 ) -> Outcome<Consumer> {
+    let receipts = OfficeReceipts::new(&format!("http://{office}"), None)
+        .map_err(|bad| Failure::failed(bad.to_string()))?;
     let mut policy = Policy::default();
     // A short first pause, as befits a short outage.
     policy.breaker.pause = Duration::from_secs(1);
@@ -125,7 +134,8 @@ fn consumer(
         // The shop's handler is part of this process: nothing to find out about after a crash.
         .stateless()
         .consumer_id("demo")
-        .consumer_version(env!("CARGO_PKG_VERSION"))
+        .consumer_version(VERSION)
+        .receipts(Arc::new(receipts))
         .policy(policy)
         .concurrency(256)
         .clock(clock)

@@ -82,6 +82,10 @@ test("before the fix the replay stops by itself and says why; after it, it compl
   await shots(page, "replay-stopped");
   await sound(page, "replay-stopped");
 
+  // What was not sent is open again, and the next plan has all seven.
+  await page.getByRole("button", { name: "Cancel" }).click();
+  await page.locator("h1 .badge.cancelled").waitFor();
+
   await page.goto(office.url);
   await page.getByRole("button", { name: "Fix the tax table" }).click();
   await page.getByText("can be replayed now").waitFor();

@@ -109,3 +109,12 @@ async function replay(page, reason) {
   await page.waitForURL(/\/replays\/[0-9a-f-]{36}/);
   await page.getByRole("button", { name: /^Start/ }).click();
 }
+
+test("letters that were selected one by one are planned by their ids", async () => {
+  await page.goto(`${office.url}/letters`);
+  await page.locator("tbody [data-pick]").nth(0).check();
+  await page.locator("tbody [data-pick]").nth(1).check();
+  await page.getByRole("link", { name: "Plan a replay" }).click();
+  await page.getByText("2 letters").first().waitFor();
+  await page.keyboard.press("Escape");
+});

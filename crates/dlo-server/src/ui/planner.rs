@@ -10,7 +10,7 @@ use askama::Template;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use dlo_core::id::ReplayId;
+use dlo_core::id::{LetterId, ReplayId};
 use dlo_core::letter::{Letter, Status};
 use dlo_core::query::{Matcher, Query, Term};
 use dlo_core::replay::{ItemState, Settings};
@@ -37,6 +37,8 @@ pub(crate) struct PlannerParams {
     q: String,
     /// Those that came back from this replay, in place of a query.
     came_back_from: Option<ReplayId>,
+    /// Those that were selected, in place of a query: ids with commas between them.
+    ids: Option<String>,
 }
 
 #[derive(Template)]
@@ -46,6 +48,8 @@ struct Planner {
     q: String,
     mistake: Option<(String, String)>,
     came_back_from: Option<String>,
+    /// As the form sends them: with spaces between them.
+    ids: Option<String>,
     scope: Vec<String>,
     /// How many match now; `None`: nothing was asked for yet.
     count: Option<String>,
@@ -69,6 +73,7 @@ impl Planner {
             q: q.to_string(),
             mistake: None,
             came_back_from: None,
+            ids: None,
             scope: Vec::new(),
             count: None,
             nothing: false,
@@ -90,8 +95,11 @@ pub(crate) async fn page(
     if let Some(id) = params.came_back_from {
         return came_back(&office, shell, id).await;
     }
+    if let Some(ids) = &params.ids {
+        return selected(&office, shell, ids).await;
+    }
     let now = office.now();
-    let query = match Query::parse(&params.q, now) {
+    let query = match office.query(&params.q) {
         Ok(query) => query,
         Err(error) => {
             let mistake = Some((error.pointing(&params.q), error.problem.to_string()));
@@ -145,6 +153,28 @@ async fn came_back(office: &Office, shell: Shell, id: ReplayId) -> Result<Respon
         cli: cli::line(["dlo", "replay", "plan", "--came-back-from", &id, "--reason", "…"]),
         came_back_from: Some(id),
         ..Planner::new(shell, "", rules.map(|rules| rules.settings.clone()).unwrap_or(replay.settings))
+    }))
+}
+
+/// Letters that somebody selected on a page, by their ids.
+async fn selected(office: &Office, shell: Shell, ids: &str) -> Result<Response, Failed> {
+    let ids: Vec<LetterId> =
+        ids.split(',').filter_map(|id| id.trim().parse().ok()).take(Page::MOST).collect();
+    let Some(first) = ids.first() else {
+        return Ok(render(&Planner::new(shell, "", Settings::default())));
+    };
+    let source = office.store.letter(*first).await?.letter.source;
+    let rules = office.config.replay.sources.get(&source);
+    let facts = office.brokers.get(&source);
+    let texts: Vec<String> = ids.iter().map(LetterId::to_string).collect();
+    let line = ["dlo", "replay", "plan"].into_iter().chain(texts.iter().map(String::as_str));
+    Ok(render(&Planner {
+        scope: vec!["that were selected".to_string()],
+        count: Some(words::letters(ids.len() as u64)),
+        afterwards: facts.map(|facts| source::afterwards(&facts.capabilities)).unwrap_or_default(),
+        cli: cli::line(line.chain(["--reason", "…"])),
+        ids: Some(texts.join(" ")),
+        ..Planner::new(shell, "", rules.map(|rules| rules.settings.clone()).unwrap_or_default())
     }))
 }
 

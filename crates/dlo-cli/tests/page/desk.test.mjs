@@ -59,6 +59,8 @@ test("a repair is previewed while one types, stored with a reason, and shown", a
   const expression = repair.getByRole("textbox").first();
   await expression.fill(".note = ");
   await repair.locator(".preview .problem").waitFor();
+  // A browser calls every refusal an error; this one was asked for.
+  page.errors.length = 0;
   await expression.fill('.note = "looked at by hand"');
   await repair.locator(".preview .diff .in").first().waitFor();
   assert.match(await repair.locator(".preview .diff").innerText(), /looked at by hand/);
@@ -134,7 +136,7 @@ test("a rule is tried on history, and nothing is changed", async () => {
 
 test("the audit log says who did what, and that every letter is accounted for", async () => {
   await page.goto(`${office.url}/audit?author=ada`);
-  assert.match(await page.locator("#audit").innerText(), /replay planned[^]*repaired/);
+  assert.match(await page.locator("#audit").innerText(), /replay[^]*repaired/);
   await page.getByRole("button", { name: "Verify" }).click();
   await page.getByText(/Every one of [\d,]+ letters is accounted for/).waitFor();
   await shots(page, "audit");

@@ -96,7 +96,7 @@ pub(crate) fn settings(settings: &Settings) -> Vec<(&'static str, String)> {
         ("Sent to", target),
         ("Rate", words::pace(settings.pace)),
         ("Canary", canary),
-        ("Ramp", format!("{} steps of five seconds up to the rate", settings.ramp)),
+        ("Ramp", ramp(settings.ramp)),
         ("Window", format!("{} at least for an outcome", settings.window)),
         ("Order", order.to_string()),
         ("Doubts", doubts.to_string()),
@@ -107,6 +107,13 @@ pub(crate) fn settings(settings: &Settings) -> Vec<(&'static str, String)> {
         all.push(("Repair", format!("each payload is changed by {}", repair.expression)));
     }
     all
+}
+
+fn ramp(steps: u32) -> String {
+    match steps {
+        0 | 1 => "none: the full rate at once after the canary".to_string(),
+        steps => format!("{steps} steps of five seconds up to the rate"),
+    }
 }
 
 fn guards(settings: &Settings) -> String {

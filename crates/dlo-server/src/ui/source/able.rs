@@ -1,7 +1,9 @@
 //! What a broker can do, in words: each line of [`Capabilities`] as a question, its answer, and what follows for people.
 
 use dlo_core::broker::{Capabilities, DelayLimits, LostConfirm, Order};
-use dlo_core::units::{ByteSize, HumanDuration};
+use dlo_core::units::HumanDuration;
+
+use crate::ui::show::size;
 
 /// One line of the table.
 pub(super) struct Ability {
@@ -55,7 +57,7 @@ pub(super) fn all(able: &Capabilities) -> Vec<Ability> {
         line("Can a redelivery wait?", delay(able.delay), "How delayed retries are made."),
         line(
             "How large may a message be?",
-            ByteSize(able.max_message as u64).to_string(),
+            size(able.max_message as u64),
             "Larger letters are left out of a replay.",
         ),
         line("What becomes of headers?", headers(able), "What a replayed message keeps of them."),

@@ -377,6 +377,10 @@ impl Runner {
     }
 
     fn broker_gone(&mut self, why: &str) {
+        // What was under way fails together: one outage, one pause, one line.
+        if self.gone.as_ref().is_some_and(|(_, until)| Instant::now() < *until) {
+            return;
+        }
         let pause = self.pause.map_or(FIRST_PAUSE, |pause| (pause * 2).min(LAST_PAUSE));
         self.pause = Some(pause);
         tracing::warn!(replay = %self.hand.id, error = why, "a replay waits for the broker");

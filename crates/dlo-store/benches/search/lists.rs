@@ -22,7 +22,7 @@ pub(crate) async fn run(data: &Path, count: u64) {
     println!("lists: {count} letters, each call {ASKED} times");
     let store = SqliteStore::open(data, StoreLimits::default()).expect("open");
     let now = Timestamp::from_millis(1_793_600_000_000);
-    let some = |n: u64| letters::mix(n ^ 0xabc) % count;
+    let some = move |n: u64| letters::mix(n ^ 0xabc) % count;
     let queries: [(&str, Asked); 8] = [
         ("letters, no filter", Box::new(|_| String::new())),
         ("letters by status", Box::new(|_| "status:open".into())),

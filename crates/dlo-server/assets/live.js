@@ -76,6 +76,12 @@ export function live() {
     first = false;
   };
   for (const name of ["stats", "replay"]) events.addEventListener(name, changed);
+  events.addEventListener("replay", (event) => {
+    // It is over: there is nothing more to follow, and the page shows its end.
+    if (!["completed", "cancelled"].includes(JSON.parse(event.data).state)) return;
+    stale = true;
+    events.close();
+  });
   events.addEventListener("error", () => show("away"));
   events.addEventListener("open", () => show("live"));
   document.getElementById("live").addEventListener("click", toggleLive);

@@ -21,7 +21,7 @@ use dlo_core::teams::{Team, Teams};
 use dlo_core::time::{Clock, Timestamp};
 use dlo_core::units::HumanDuration;
 use dlo_runtime::SystemClock;
-use dlo_server::{ReplayRules, Schemas, Server, ServerConfig, SourceReplay};
+use dlo_server::{ReplayRules, Schemas, Server, ServerConfig, SourceReplay, WrittenRules};
 use dlo_store::sqlite::SqliteStore;
 use dlo_store::{Deed, DynStore, GroupFilter, Page, StoreLimits};
 use tokio::net::TcpListener;
@@ -135,13 +135,14 @@ fn open(home: &Home) -> Outcome<DynStore> {
 /// The office of the demo: everything by default, and one team that owns what the tax table does.
 fn config(home: &Home) -> Outcome<ServerConfig> {
     let when = OwnerWhen { class: Some("KeyError".into()), ..OwnerWhen::default() };
-    let owners = Owners::compile(vec![OwnerRule { when, owner: "tax-team".to_owned() }])
-        .map_err(|error| Failure::failed(error.to_string()))?;
+    let written = vec![OwnerRule { when, owner: "tax-team".to_owned() }];
+    let owners = Owners::compile(written.clone()).map_err(|error| Failure::failed(error.to_string()))?;
     // A shop that prices within milliseconds need not be watched for long.
     let settings = Settings { window: HumanDuration(Duration::from_secs(3)), ramp: 1, ..Settings::default() };
     let sources = [(story::QUEUE.to_owned(), SourceReplay { approvals: 0, settings })].into();
     Ok(ServerConfig {
         owners,
+        written: WrittenRules { owners: written, ..WrittenRules::default() },
         scratch: Some(home.directory().to_path_buf()),
         teams: Teams(
             [("tax-team".to_owned(), Team { contact: Some("#tax-on-call".to_owned()), ..Team::default() })]

@@ -46,6 +46,10 @@ struct Route {
 
 /// Everything the office answers to.
 fn table() -> Vec<Route> {
+    [letters_and_replays(), triage(), pages()].into_iter().flatten().collect()
+}
+
+fn letters_and_replays() -> Vec<Route> {
     vec![
         // Letters in and out.
         writes("/api/v1/letters", post::letters),
@@ -60,7 +64,37 @@ fn table() -> Vec<Route> {
         reads("/api/v1/letters/{id}/repairs", repairs::list),
         writes("/api/v1/repairs", repairs::apply),
         writes("/api/v1/repairs/preview", repairs::preview),
-        // What they tell together.
+        // Sending letters on.
+        writes("/api/v1/replays", replays::plan),
+        reads("/api/v1/replays", replays::list),
+        reads("/api/v1/replays/{id}", replays::show),
+        reads("/api/v1/replays/{id}/items", replays::items),
+        writes("/api/v1/replays/{id}/start", replays::start),
+        writes("/api/v1/replays/{id}/pause", replays::pause),
+        writes("/api/v1/replays/{id}/resume", replays::resume),
+        writes("/api/v1/replays/{id}/cancel", replays::cancel),
+        writes("/api/v1/replays/{id}/approve", replays::approve),
+        writes("/api/v1/replays/{id}/pace", replays::adjust),
+        writes("/api/v1/replays/{id}/settle", replays::settle),
+        writes("/api/v1/receipts", replays::receive),
+        writes("/api/v1/consumers", replays::hear),
+        reads("/api/v1/events", events::follow),
+        // Proof and safekeeping.
+        reads("/api/v1/audit", audit::list),
+        writes("/api/v1/audit/verify", audit::verify),
+        writes("/api/v1/backup", backup::backup),
+        writes("/api/v1/restore", backup::restore),
+        reads("/api/v1/openapi.json", openapi::document),
+        // For machines that watch.
+        reads("/healthz", health::alive),
+        reads("/readyz", health::ready),
+        reads("/metrics", stats::metrics),
+    ]
+}
+
+/// What letters tell together.
+fn triage() -> Vec<Route> {
+    vec![
         reads("/api/v1/groups", groups::list),
         writes("/api/v1/groups/change", groups::many),
         reads("/api/v1/groups/{id}", groups::show),
@@ -96,32 +130,11 @@ fn table() -> Vec<Route> {
         reads("/api/v1/rules", rules::list),
         writes("/api/v1/rules/test", rules::test),
         writes("/api/v1/rules/test-automation", rules::test_automation),
-        // Sending letters on.
-        writes("/api/v1/replays", replays::plan),
-        reads("/api/v1/replays", replays::list),
-        reads("/api/v1/replays/{id}", replays::show),
-        reads("/api/v1/replays/{id}/items", replays::items),
-        writes("/api/v1/replays/{id}/start", replays::start),
-        writes("/api/v1/replays/{id}/pause", replays::pause),
-        writes("/api/v1/replays/{id}/resume", replays::resume),
-        writes("/api/v1/replays/{id}/cancel", replays::cancel),
-        writes("/api/v1/replays/{id}/approve", replays::approve),
-        writes("/api/v1/replays/{id}/pace", replays::adjust),
-        writes("/api/v1/replays/{id}/settle", replays::settle),
-        writes("/api/v1/receipts", replays::receive),
-        writes("/api/v1/consumers", replays::hear),
-        reads("/api/v1/events", events::follow),
-        // Proof and safekeeping.
-        reads("/api/v1/audit", audit::list),
-        writes("/api/v1/audit/verify", audit::verify),
-        writes("/api/v1/backup", backup::backup),
-        writes("/api/v1/restore", backup::restore),
-        reads("/api/v1/openapi.json", openapi::document),
-        // For machines that watch.
-        reads("/healthz", health::alive),
-        reads("/readyz", health::ready),
-        reads("/metrics", stats::metrics),
-        // The page.
+    ]
+}
+
+fn pages() -> Vec<Route> {
+    vec![
         reads("/", ui::overview::page),
         reads("/groups", ui::groups::page),
         reads("/letters", ui::letters::list),

@@ -53,6 +53,12 @@ pub(crate) fn write_up(new: &NewReplay, mut plan: Plan, now: Timestamp) -> Vec<P
     planned
 }
 
+/// The plan, if there is nothing in it to write.
+pub(crate) fn not_written(new: &NewReplay, planned: &[Planned]) -> Option<Replay> {
+    let void = new.policy.unless_empty && planned.iter().all(|planned| planned.members.is_empty());
+    planned.first().filter(|_| void).map(|planned| planned.replay.clone())
+}
+
 fn blank(new: &NewReplay, plan: &Plan, now: Timestamp) -> Replay {
     Replay {
         id: new.id,

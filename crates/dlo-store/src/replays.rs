@@ -41,7 +41,7 @@ pub trait Replays: Send + Sync + std::fmt::Debug {
     async fn replays(&self, state: Option<ReplayState>, page: &Page) -> Result<ReplayPage, StoreError>;
 
     /// Replays that a server should have in hand: without children, and active, or over with items that are still
-    /// [`ItemState::Sent`], claimed or intended. Oldest first.
+    /// [`ItemState::Sent`], claimed or intended, or halted with items that are intended. Oldest first.
     async fn active(&self) -> Result<Vec<Replay>, StoreError>;
 
     /// Items in the order of the replay; only those in `state`, if given.
@@ -74,6 +74,7 @@ pub trait Replays: Send + Sync + std::fmt::Debug {
     async fn claim(&self, run: &Run<'_>, most: usize, now: Timestamp) -> Result<Claimed, StoreError>;
 
     /// Marks up to `most` claimed items as intended and returns them whole, in order: from here on they may be published.
+    /// Once they have [`BYTES_AT_ONCE`] of payload no further one is taken.
     /// Where the replay keeps order, an item is passed over while an earlier one of its key has no good end.
     /// None unless the replay is in canary or running: a pause is obeyed by the next call.
     async fn intend(&self, run: &Run<'_>, most: usize, now: Timestamp) -> Result<Vec<ToSend>, StoreError>;
@@ -171,6 +172,9 @@ pub trait Replays: Send + Sync + std::fmt::Debug {
         deed: &Deed,
         now: Timestamp,
     ) -> Result<Vec<Repaired>, StoreError>;
+
+    /// When a member of a plan, or of its children, was last repaired; `None` if none ever was.
+    async fn last_repaired(&self, id: ReplayId) -> Result<Option<Timestamp>, StoreError>;
 
     /// The repairs of a letter, oldest first. None is not an error.
     async fn repairs(&self, letter: LetterId) -> Result<Vec<Repair>, StoreError>;
@@ -297,6 +301,10 @@ pub struct ItemPage {
     pub items: Vec<Item>,
     pub next: Option<Cursor>,
 }
+
+/// Bytes of payloads after which no further letter is handed out to be sent: what one call may take of memory, but for one
+/// letter more.
+pub const BYTES_AT_ONCE: u64 = 32 * 1024 * 1024;
 
 /// Members that are looked at to know how long a death takes.
 pub(crate) const SAMPLE: u64 = 1_000;

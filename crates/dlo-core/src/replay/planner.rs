@@ -37,6 +37,8 @@ pub struct PlanPolicy {
     pub max_payload: Option<u64>,
     /// How the letters of a source are sent; those of a source that is not here as the plan says.
     pub settings: BTreeMap<String, Settings>,
+    /// Nothing is written of a plan without members; it is answered all the same.
+    pub unless_empty: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

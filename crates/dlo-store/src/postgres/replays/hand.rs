@@ -179,7 +179,7 @@ impl<'t> Hand<'t> {
 
     async fn write_lanes(&self) -> Result<(), StoreError> {
         for (number, from) in &self.moved {
-            let Some(FoundItem { item, lane: Some(lane) }) = self.items.get(number) else { continue };
+            let Some(FoundItem { item, lane: Some(lane), .. }) = self.items.get(number) else { continue };
             match (from.clears_key(), item.state.clears_key()) {
                 (false, true) => {
                     if !self.waits(*number).await? {

@@ -51,7 +51,8 @@ fn number_of(page: &Page) -> Result<Option<i64>, StoreError> {
     text.map(|text| text.parse().map_err(|_| StoreError::BadCursor)).transpose()
 }
 
-/// Active ones, and those that are over and still have work: to give back, to doubt, to wait for.
+/// Active ones, those that are over and still have work (to give back, to doubt, to wait for), and those that are halted
+/// with sends of which nobody recorded what became: to doubt.
 pub(super) async fn active(db: &Transaction<'_>) -> Result<Vec<Replay>, StoreError> {
     let states = |wanted: fn(ReplayState) -> bool| {
         let states = ReplayState::ALL.iter().filter(move |state| wanted(**state));
@@ -59,10 +60,15 @@ pub(super) async fn active(db: &Transaction<'_>) -> Result<Vec<Replay>, StoreErr
     };
     let left = [ItemState::Claimed, ItemState::Intended, ItemState::Sent];
     let left = left.map(|state| i16::from(state.number())).to_vec();
-    let condition = "r.children = 0 AND (r.state = ANY($1) OR r.state = ANY($2) AND EXISTS
-        (SELECT FROM replay_counts c WHERE c.replay = r.seq AND c.state = ANY($3) AND c.n > 0)) ORDER BY r.seq";
-    let values = (states(ReplayState::is_active), states(ReplayState::is_over));
-    rows::select(db, condition, &[&values.0, &values.1, &left]).await.map(plain)
+    let intended = i16::from(ItemState::Intended.number());
+    let condition = "r.children = 0 AND (r.state = ANY($1)
+        OR r.state = ANY($2) AND EXISTS
+           (SELECT FROM replay_counts c WHERE c.replay = r.seq AND c.state = ANY($3) AND c.n > 0)
+        OR r.state = ANY($4) AND EXISTS
+           (SELECT FROM replay_counts c WHERE c.replay = r.seq AND c.state = $5 AND c.n > 0)) ORDER BY r.seq";
+    let halted = |state| matches!(state, ReplayState::Paused | ReplayState::Stopped);
+    let (active, over) = (states(ReplayState::is_active), states(ReplayState::is_over));
+    rows::select(db, condition, &[&active, &over, &left, &states(halted), &intended]).await.map(plain)
 }
 
 pub(super) async fn items(

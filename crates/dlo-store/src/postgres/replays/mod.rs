@@ -222,6 +222,10 @@ impl Replays for PostgresStore {
         write!(self, |db| repairs::write(db, &sealed, deed, now))
     }
 
+    async fn last_repaired(&self, id: ReplayId) -> Result<Option<Timestamp>, StoreError> {
+        read!(self, |db| repairs::last(db, id))
+    }
+
     async fn repairs(&self, letter: LetterId) -> Result<Vec<Repair>, StoreError> {
         read!(self, |db| repairs::all(db, letter))
     }

@@ -18,7 +18,7 @@ use super::super::{audit, read_error, search};
 use super::hand::add_counts;
 use super::rows::{self, ReplayRow};
 use crate::place::Place;
-use crate::planned::{Planned, distinct, open_and_not, write_up};
+use crate::planned::{Planned, distinct, not_written, open_and_not, write_up};
 use crate::replays::{Members, NewReplay};
 use crate::{Deed, Event, StoreError};
 
@@ -31,6 +31,9 @@ pub(super) async fn plan(
     now: Timestamp,
 ) -> Result<Replay, StoreError> {
     let planned = decide(db, new, now).await?;
+    if let Some(void) = not_written(new, &planned) {
+        return Ok(void);
+    }
     let mut whole = None;
     for Planned { replay, members } in &planned {
         let children = if whole.is_none() { planned.len() - 1 } else { 0 };

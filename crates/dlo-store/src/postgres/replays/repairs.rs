@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use deadpool_postgres::Transaction;
-use dlo_core::id::LetterId;
+use dlo_core::id::{LetterId, ReplayId};
 use dlo_core::letter::Status;
 use dlo_core::message::{Message, Payload};
 use dlo_core::time::Timestamp;
@@ -13,6 +13,7 @@ use uuid::Uuid;
 use super::super::rows::{maybe_text, number, text};
 use super::super::text::{escape, escape_option};
 use super::super::{audit, read_error, steps};
+use super::rows::{self, Hold};
 use crate::block::Block;
 use crate::repairs::Sealed;
 use crate::{Deed, Event, Repair, Repaired, StoreError};
@@ -98,6 +99,15 @@ pub(super) async fn active(
 fn open(key: Option<Vec<u8>>, message: &[u8]) -> Result<Message, StoreError> {
     let cold = Block::open(message)?.cold(0)?;
     Ok(Message { key: key.map(Payload::from), headers: cold.headers, payload: cold.payload })
+}
+
+/// When a member of a replay, or of its children, was last repaired.
+pub(super) async fn last(db: &Transaction<'_>, id: ReplayId) -> Result<Option<Timestamp>, StoreError> {
+    let row = rows::head(db, id, Hold::Free).await?.row;
+    let sql = "SELECT max(p.at) FROM replays r JOIN replay_items i ON i.replay = r.seq
+                 JOIN repairs p ON p.letter = i.letter WHERE r.seq = $1 OR r.parent = $1";
+    let at: Option<i64> = db.query_one(sql, &[&row]).await.map_err(read_error)?.get(0);
+    Ok(at.map(Timestamp::from_micros))
 }
 
 pub(super) async fn all(db: &Transaction<'_>, letter: LetterId) -> Result<Vec<Repair>, StoreError> {

@@ -199,13 +199,15 @@ pub(super) async fn insert(
     Ok(row.get(0))
 }
 
-pub(super) const ITEM: &str = "number, letter, state, at, sent_at, partition, log_offset, note, lane";
+pub(super) const ITEM: &str = "number, letter, state, at, sent_at, partition, log_offset, note, lane, waits";
 
 /// An item with what only the store needs to know of it.
 #[derive(Debug, Clone)]
 pub(super) struct FoundItem {
     pub(super) item: Item,
     pub(super) lane: Option<i64>,
+    /// An earlier one of its lane has no good end.
+    pub(super) waits: bool,
 }
 
 /// Reads the columns of [`ITEM`].
@@ -221,7 +223,7 @@ pub(super) fn item(row: &Row) -> Result<FoundItem, StoreError> {
         offset: row.get(6),
         note: maybe_text(row, 7),
     };
-    Ok(FoundItem { item, lane: row.get(8) })
+    Ok(FoundItem { item, lane: row.get(8), waits: row.get(9) })
 }
 
 pub(super) fn item_state(number: i16) -> Result<ItemState, StoreError> {

@@ -6,6 +6,7 @@ use deadpool_postgres::Transaction;
 use dlo_core::letter::Status;
 use dlo_core::replay::ItemState;
 use dlo_core::time::Timestamp;
+use uuid::Uuid;
 
 use super::super::text::escape;
 use super::super::{leases, read_error};
@@ -14,7 +15,7 @@ use super::rows::{self, Head, Hold};
 use super::whole;
 use crate::StoreError;
 use crate::moves::Move;
-use crate::replays::{Claimed, Conclusion, Run, SendEnd, ToSend};
+use crate::replays::{BYTES_AT_ONCE, Claimed, Conclusion, Run, SendEnd, ToSend};
 
 /// The replay of a run, if the run still has its lease; it keeps it until the transaction ends.
 async fn held(db: &Transaction<'_>, run: &Run<'_>, hold: Hold, now: Timestamp) -> Result<Head, StoreError> {
@@ -64,8 +65,25 @@ pub(super) async fn intend(
     let head = held(db, run, Hold::Share, now).await?;
     let rest = "state IN (2, 3, 9) AND state = 2 AND NOT waits ORDER BY number LIMIT $2";
     let found = rows::items(db, rest, &[&head.row, &(most as i64)]).await?;
-    let numbers: Vec<i64> = found.iter().map(|found| found.item.number as i64).collect();
+    let found: Vec<_> = found.iter().map(|found| (found.item.number as i64, found.item.letter.0)).collect();
+    let numbers = at_once(db, found).await?;
     mark(db, head, &numbers, Move::INTEND, now).await
+}
+
+/// The first of them, until they have [`BYTES_AT_ONCE`].
+async fn at_once(db: &Transaction<'_>, found: Vec<(i64, Uuid)>) -> Result<Vec<i64>, StoreError> {
+    let letters: Vec<Uuid> = found.iter().map(|(_, letter)| *letter).collect();
+    let sql = "SELECT id, payload_size FROM letters WHERE id = ANY($1)";
+    let statement = db.prepare_cached(sql).await.map_err(read_error)?;
+    let sizes = db.query(&statement, &[&letters]).await.map_err(read_error)?;
+    let sizes: HashMap<Uuid, i64> = sizes.iter().map(|row| (row.get(0), row.get(1))).collect();
+    let mut bytes = 0;
+    let fits = |(_, letter): &(i64, Uuid)| {
+        let before = bytes;
+        bytes += sizes.get(letter).map_or(0, |size| size.unsigned_abs());
+        before < BYTES_AT_ONCE
+    };
+    Ok(found.into_iter().take_while(fits).map(|(number, _)| number).collect())
 }
 
 pub(super) async fn intend_again(
@@ -93,7 +111,11 @@ async fn mark(
     let wanted: Vec<_> = hand
         .items
         .values()
-        .filter(|found| way.takes(found.item.state))
+        // An earlier one of its key may have come back between the look and the lock. Once it was published, an item goes
+        // again whatever came of those before it.
+        .filter(|found| {
+            way.takes(found.item.state) && !(found.waits && found.item.state == ItemState::Claimed)
+        })
         .map(|found| (found.item.number, found.item.letter))
         .collect();
     let mut read: HashMap<u64, whole::Reading> = whole::read(db, &wanted).await?;

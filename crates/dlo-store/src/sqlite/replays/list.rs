@@ -47,19 +47,27 @@ fn number_of(page: &Page) -> Result<Option<i64>, StoreError> {
     text.map(|text| text.parse().map_err(|_| StoreError::BadCursor)).transpose()
 }
 
-/// Active ones, and those that are over and still have work: to give back, to doubt, to wait for.
+/// Active ones, those that are over and still have work (to give back, to doubt, to wait for), and those that are halted
+/// with sends of which nobody recorded what became: to doubt.
 pub(super) fn active(db: &Connection) -> Result<Vec<Replay>, StoreError> {
     let db = &db.unchecked_transaction().map_err(read_error)?;
     let active = ReplayState::ALL.iter().filter(|state| state.is_active());
     let over = ReplayState::ALL.iter().filter(|state| state.is_over());
     let list = |states: Vec<u8>| states.iter().map(u8::to_string).collect::<Vec<_>>().join(", ");
     let left = [ItemState::Claimed, ItemState::Intended, ItemState::Sent];
+    let has = |states: Vec<u8>| {
+        let states = list(states);
+        format!(
+            "EXISTS (SELECT 1 FROM replay_counts c WHERE c.replay = r.row AND c.state IN ({states}) AND c.n > 0)"
+        )
+    };
     let condition = format!(
-        "r.children = 0 AND (r.state IN ({}) OR r.state IN ({}) AND EXISTS
-         (SELECT 1 FROM replay_counts c WHERE c.replay = r.row AND c.state IN ({}) AND c.n > 0)) ORDER BY r.row",
+        "r.children = 0 AND (r.state IN ({}) OR r.state IN ({}) AND {} OR r.state IN ({}) AND {}) ORDER BY r.row",
         list(active.map(|state| state.number()).collect()),
         list(over.map(|state| state.number()).collect()),
-        list(left.iter().map(|state| state.number()).collect()),
+        has(left.iter().map(|state| state.number()).collect()),
+        list(vec![ReplayState::Paused.number(), ReplayState::Stopped.number()]),
+        has(vec![ItemState::Intended.number()]),
     );
     let found = rows::select(db, &condition, &[])?;
     Ok(found.into_iter().map(|found| found.replay).collect())

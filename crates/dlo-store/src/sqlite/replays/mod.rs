@@ -10,9 +10,10 @@ use dlo_core::time::Timestamp;
 use rusqlite::Connection;
 
 use super::catalog::Staged;
+use super::writer::Shared;
 use super::{SqliteStore, closed};
 use crate::moves::Move;
-use crate::planned::Planned;
+use crate::planned::{Planned, not_written};
 use crate::repairs::seal;
 use crate::replays::{
     Claimed, Conclusion, ItemPage, NewReplay, ReplayPage, Replays, Return, Run, SendEnd, Settling, ToSend,
@@ -98,8 +99,14 @@ impl SqliteStore {
 #[async_trait]
 impl Replays for SqliteStore {
     async fn plan(&self, plan: NewReplay, now: Timestamp) -> Result<Replay, StoreError> {
-        let planned = self.read(move |db, shared| plan::decide(db, shared, &plan, now)).await?;
-        self.write_plan(planned, now).await
+        let decided = move |db: &Connection, shared: &Shared| {
+            let planned = plan::decide(db, shared, &plan, now)?;
+            Ok((not_written(&plan, &planned), planned))
+        };
+        match self.read(decided).await? {
+            (Some(void), _) => Ok(void),
+            (None, planned) => self.write_plan(planned, now).await,
+        }
     }
 
     async fn replay(&self, id: ReplayId) -> Result<Replay, StoreError> {
@@ -258,6 +265,10 @@ impl Replays for SqliteStore {
             .map_err(|e| StoreError::Refused(format!("repairs could not be packed: {e}")))??;
         let deed = deed.clone();
         self.transact(move |db, _| repairs::write(db, &sealed, &deed, now)).await
+    }
+
+    async fn last_repaired(&self, id: ReplayId) -> Result<Option<Timestamp>, StoreError> {
+        self.read(move |db, _| repairs::last(db, id)).await
     }
 
     async fn repairs(&self, letter: LetterId) -> Result<Vec<Repair>, StoreError> {

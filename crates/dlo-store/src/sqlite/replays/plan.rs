@@ -98,7 +98,7 @@ fn offer_all(
     let mut groups: HashMap<GroupRow, Words> = HashMap::new();
     let mut statement = db
         .prepare_cached(
-            "SELECT id, group_id, status, msg_key, payload_size, replays, failed_at, own_type, own_class,
+            "SELECT id, group_id, status, msg_key, payload_size, replays, failed_at, own_type, own_class, own_consumer,
                     EXISTS (SELECT 1 FROM pointers p WHERE p.letter = letters.id)
                FROM letters WHERE place IN (SELECT value FROM json_each(?1)) ORDER BY place",
         )
@@ -131,14 +131,14 @@ fn candidate<'r>(row: &'r rusqlite::Row<'_>, words: &'r Words) -> rusqlite::Resu
         event_type: if words.overflow { text(7)? } else { of_group(&words.event_type) },
         error_class: if words.overflow { text(8)? } else { of_group(&words.error_class) },
         owner: of_group(&words.owner),
-        consumer: of_group(&words.consumer),
+        consumer: if words.overflow { text(9)? } else { of_group(&words.consumer) },
     };
     Ok(Candidate {
         letter: LetterId(uuid(id)?),
         kind,
         key: row.get_ref(3)?.as_blob_or_null().map_err(rusqlite::Error::from)?,
         open: row.get::<_, u8>(2)? == Status::Open.number(),
-        pointer: row.get(9)?,
+        pointer: row.get(10)?,
         payload_size: row.get::<_, i64>(4)? as u64,
         replays: row.get(5)?,
         failed_at: Timestamp::from_micros(row.get(6)?),

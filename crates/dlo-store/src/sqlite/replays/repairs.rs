@@ -1,12 +1,13 @@
 //! Repairs beside the letters they repair.
 
-use dlo_core::id::LetterId;
+use dlo_core::id::{LetterId, ReplayId};
 use dlo_core::letter::Status;
 use dlo_core::message::{Message, Payload};
 use dlo_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::super::{audit, read_error, steps};
+use super::rows;
 use crate::block::Block;
 use crate::repairs::Sealed;
 use crate::{Deed, Event, Repair, Repaired, StoreError};
@@ -65,6 +66,15 @@ pub(super) fn active(db: &Connection, letter: LetterId) -> Result<Option<Message
 fn open(key: Option<Vec<u8>>, message: &[u8]) -> Result<Message, StoreError> {
     let cold = Block::open(message)?.cold(0)?;
     Ok(Message { key: key.map(Payload::from), headers: cold.headers, payload: cold.payload })
+}
+
+/// When a member of a replay, or of its children, was last repaired.
+pub(super) fn last(db: &Connection, id: ReplayId) -> Result<Option<Timestamp>, StoreError> {
+    let row = rows::head(db, id)?.row;
+    let sql = "SELECT max(p.at) FROM replays r JOIN replay_items i ON i.replay = r.row
+                 JOIN repairs p ON p.letter = i.letter WHERE r.row = ?1 OR r.parent = ?1";
+    let at: Option<i64> = db.query_row(sql, [row], |row| row.get(0)).map_err(read_error)?;
+    Ok(at.map(Timestamp::from_micros))
 }
 
 pub(super) fn all(db: &Connection, letter: LetterId) -> Result<Vec<Repair>, StoreError> {

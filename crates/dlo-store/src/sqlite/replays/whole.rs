@@ -13,7 +13,7 @@ use super::super::{read, read_error};
 use super::{repairs, rows};
 use crate::StoreError;
 use crate::block::Block;
-use crate::replays::ToSend;
+use crate::replays::{BYTES_AT_ONCE, ToSend};
 
 /// An item that may be sent, if it is still so when it is marked.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ pub(super) fn next(
                 .and_then(Iterator::collect)
         })
         .map_err(read_error)?;
-    read_all(db, shared, &found)
+    read_all(db, shared, &found, BYTES_AT_ONCE)
 }
 
 /// The items of these numbers, in order.
@@ -66,24 +66,32 @@ pub(super) fn named(
         .into_iter()
         .map(|found| (found.item.number as i64, found.item.letter))
         .collect();
-    read_all(db, shared, &found)
+    read_all(db, shared, &found, u64::MAX)
 }
 
+/// Reads them one after the other, until they have so many bytes.
 fn read_all(
     db: &Connection,
     shared: &Shared,
     found: &[(i64, LetterId)],
+    most: u64,
 ) -> Result<Vec<ReadItem>, StoreError> {
-    let mut last = None;
+    let (mut last, mut bytes) = (None, 0);
     let mut items = Vec::with_capacity(found.len());
     for (number, letter) in found {
         let number = *number as u64;
         let reading = match one(db, shared, number, *letter, &mut last) {
-            Ok(to_send) => Reading::Whole(Box::new(to_send)),
+            Ok(to_send) => {
+                bytes += to_send.message.payload.0.len() as u64;
+                Reading::Whole(Box::new(to_send))
+            }
             Err(StoreError::Unreadable(why)) => Reading::Unreadable(why),
             Err(error) => return Err(error),
         };
         items.push(ReadItem { number, reading });
+        if bytes >= most {
+            break;
+        }
     }
     Ok(items)
 }

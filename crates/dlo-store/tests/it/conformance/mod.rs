@@ -154,6 +154,7 @@ macro_rules! conformance {
                 what_a_server_should_have_in_hand_is_listed
                 the_usual_time_to_die_is_that_of_members_that_died_once
                 a_plan_without_members_is_a_plan
+                of_a_plan_without_members_nothing_is_written_if_so_asked
             }
             order {
                 a_key_goes_in_its_order_where_order_matters
@@ -165,6 +166,7 @@ macro_rules! conformance {
                 a_claim_takes_open_letters_in_order_and_reports_the_others
                 two_replays_never_claim_the_same_letter
                 what_is_intended_is_whole_and_byte_for_byte
+                what_is_intended_at_once_is_bounded_in_bytes
                 nothing_is_intended_unless_the_replay_runs
                 every_end_of_a_send_is_recorded_with_its_letter
                 a_run_that_lost_its_lease_writes_nothing
@@ -206,6 +208,7 @@ macro_rules! conformance {
                 a_repair_stands_beside_the_original_and_is_sent
                 only_an_open_letter_is_repaired
                 many_repairs_at_once_are_each_their_own
+                a_plan_knows_when_one_of_its_letters_was_last_repaired
             }
         }
     };

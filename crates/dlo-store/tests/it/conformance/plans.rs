@@ -63,6 +63,18 @@ pub(crate) async fn a_plan_says_what_it_was_told(home: &dyn Home) {
     assert_eq!((entry.author.as_str(), entry.reference.clone()), ("ann", Some(id.to_string())));
 }
 
+pub(crate) async fn of_a_plan_without_members_nothing_is_written_if_so_asked(home: &dyn Home) {
+    let store = home.open().await;
+    insert(&store, vec![letter(1, |_| {})]).await;
+    let policy = PlanPolicy { unless_empty: true, ..policy(&["mail"]) };
+    let void = store.plan(new_replay(of_query(orders()), policy.clone()), NOW).await.unwrap();
+    assert_eq!((void.counts.total(), excluded(&void)), (0, vec![(Exclusion::NoTarget, 1)]));
+    assert!(matches!(store.replay(void.id).await, Err(StoreError::NoReplay(_))));
+    let policy = PlanPolicy { unless_empty: true, ..crate::replaying::policy(&["orders"]) };
+    let whole = store.plan(new_replay(of_query(orders()), policy), NOW).await.unwrap();
+    assert_eq!(store.replay(whole.id).await.unwrap(), whole);
+}
+
 pub(crate) async fn what_is_left_out_of_a_plan_is_counted(home: &dyn Home) {
     let store = home.open().await;
     let ids = insert(

@@ -58,6 +58,22 @@ pub(crate) async fn only_an_open_letter_is_repaired(home: &dyn Home) {
     assert!(matches!(refused, Err(StoreError::NoLetter(_))), "{refused:?}");
 }
 
+pub(crate) async fn a_plan_knows_when_one_of_its_letters_was_last_repaired(home: &dyn Home) {
+    let store = home.open().await;
+    let class = |n: i64, class: &'static str| letter(n, |l| l.error_class = Some(class.into()));
+    let ids =
+        insert(&store, vec![class(1, "A"), class(2, "B"), letter(3, |l| l.source = "mail".into())]).await;
+    let plan = plan_orders(&store, policy(&["orders"])).await;
+    assert_eq!(store.children(plan.id).await.unwrap().len(), 2);
+    store.repair(ids[2], repair("1", None), &deed("eve"), at(1)).await.unwrap();
+    assert_eq!(store.last_repaired(plan.id).await.unwrap(), None, "it is no part of the plan");
+    store.repair(ids[1], repair("1", None), &deed("eve"), at(2)).await.unwrap();
+    store.repair(ids[0], repair("1", None), &deed("eve"), at(3)).await.unwrap();
+    assert_eq!(store.last_repaired(plan.id).await.unwrap(), Some(at(3)));
+    let second = store.children(plan.id).await.unwrap().pop().unwrap();
+    assert_eq!(store.last_repaired(second.id).await.unwrap(), Some(at(2)));
+}
+
 pub(crate) async fn many_repairs_at_once_are_each_their_own(home: &dyn Home) {
     let store = home.open().await;
     let ids = insert(&store, (0..300).map(|n| letter(n, |_| {})).collect()).await;

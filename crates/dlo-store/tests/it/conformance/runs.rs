@@ -3,7 +3,7 @@
 use dlo_core::letter::{Status, Step};
 use dlo_core::message::{Headers, Message, Payload};
 use dlo_core::replay::{ItemState, ReplayState, send_id};
-use dlo_store::replays::{Claimed, Conclusion, Run, SendEnd, Settling};
+use dlo_store::replays::{BYTES_AT_ONCE, Claimed, Conclusion, Run, SendEnd, Settling, ToSend};
 use dlo_store::{DynStore, Event, Page, StoreError};
 
 use super::Home;
@@ -104,6 +104,20 @@ pub(crate) async fn what_is_intended_is_whole_and_byte_for_byte(home: &dyn Home)
     assert_eq!((item.state, item.at, item.sent_at), (ItemState::Intended, Some(at(5)), None));
     assert_eq!(status(&store, ids[0]).await, Status::Claimed);
     assert_eq!(store.intend(&run, 10, NOW).await.unwrap(), []);
+    conserved(&store).await;
+}
+
+pub(crate) async fn what_is_intended_at_once_is_bounded_in_bytes(home: &dyn Home) {
+    let store = home.open().await;
+    let half = usize::try_from(BYTES_AT_ONCE / 2).unwrap();
+    let large = |n| letter(n, |l| l.message.payload = vec![b'x'; half].into());
+    insert(&store, (0..4).map(large).collect()).await;
+    let (replay, lease) = started(&store, plan_orders(&store, policy(&["orders"])).await).await;
+    let run = Run { id: replay.id, lease: &lease };
+    store.claim(&run, 9, NOW).await.unwrap();
+    let numbers = |items: Vec<ToSend>| items.iter().map(|item| item.number).collect::<Vec<_>>();
+    assert_eq!(numbers(store.intend(&run, 9, NOW).await.unwrap()), [0, 1]);
+    assert_eq!(numbers(store.intend(&run, 9, NOW).await.unwrap()), [2, 3]);
     conserved(&store).await;
 }
 

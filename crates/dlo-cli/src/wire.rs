@@ -73,11 +73,18 @@ pub(crate) async fn server(config: &Config, store: DynStore) -> Outcome<Server> 
 /// Where the letters of a captured source are sent: back to its queue. The group that is consumed for it here, if any, is
 /// the one whose progress is watched.
 fn target(config: &Config, spec: &CaptureSpec) -> ReplayTarget {
-    let consumer = config.consumers.iter().find(|consumer| consumer.queue == spec.queue);
+    let broker = config.sources.iter().find(|source| source.name == spec.source);
+    let broker = broker.and_then(|source| source.broker.as_ref());
+    let consumer = config
+        .consumers
+        .iter()
+        .find(|consumer| consumer.queue == spec.queue && Some(&consumer.broker) == broker);
     ReplayTarget {
         source: spec.source.clone(),
         broker: Arc::clone(&spec.broker),
         queue: spec.queue.clone(),
+        dlq: spec.dlq.clone(),
+        mapper: spec.mapper.clone(),
         group: consumer.map(|consumer| consumer.settings.group.clone()),
     }
 }
@@ -146,8 +153,9 @@ fn named_tokens(config: &Config) -> Outcome<Vec<(String, Token)>> {
 fn replay_rules(config: &Config) -> ReplayRules {
     let with_broker = config.sources.iter().filter(|source| source.broker.is_some());
     let sources = with_broker.map(|source| {
-        let SourceReplay { approvals, settings } = source.replay.clone();
-        (source.name.clone(), dlo_server::SourceReplay { approvals, settings })
+        let SourceReplay { approvals, settings, critical } = source.replay.clone();
+        let rules = dlo_server::SourceReplay { approvals, settings, critical, ..Default::default() };
+        (source.name.clone(), rules)
     });
     ReplayRules {
         large: Some(config.replay.large),

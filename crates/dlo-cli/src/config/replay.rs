@@ -42,6 +42,8 @@ pub(super) fn read(section: &Section<'_>) -> Replay {
 pub(crate) struct SourceReplay {
     pub(crate) approvals: u8,
     pub(crate) settings: Settings,
+    /// A person decides about doubts, whatever a plan says.
+    pub(crate) critical: bool,
 }
 
 /// `approvals` and `replay` of a source. A critical source needs one approval unless it says another number, and holds
@@ -57,7 +59,7 @@ pub(super) fn of_source(section: &Section<'_>, critical: bool) -> SourceReplay {
     if critical && approvals == Some(0) {
         section.problem("approvals", "cannot be 0 for a critical source; leave `critical` out instead");
     }
-    SourceReplay { approvals: approvals.unwrap_or(u8::from(critical)), settings }
+    SourceReplay { approvals: approvals.unwrap_or(u8::from(critical)), settings, critical }
 }
 
 /// `discard_after`, `automatic` and `permanent` of a source: rules of automation under the source's name.

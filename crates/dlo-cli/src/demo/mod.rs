@@ -139,7 +139,7 @@ fn config(home: &Home) -> Outcome<ServerConfig> {
     let owners = Owners::compile(written.clone()).map_err(|error| Failure::failed(error.to_string()))?;
     // A shop that prices within milliseconds need not be watched for long.
     let settings = Settings { window: HumanDuration(Duration::from_secs(3)), ramp: 1, ..Settings::default() };
-    let sources = [(story::QUEUE.to_owned(), SourceReplay { approvals: 0, settings })].into();
+    let sources = [(story::QUEUE.to_owned(), SourceReplay { settings, ..SourceReplay::default() })].into();
     Ok(ServerConfig {
         owners,
         written: WrittenRules { owners: written, ..WrittenRules::default() },

@@ -60,7 +60,14 @@ pub(super) fn dead_letters(broker: &MemoryBroker) -> CaptureSpec {
 /// Where letters are sent back to.
 pub(super) fn target(broker: &MemoryBroker) -> ReplayTarget {
     let (source, queue) = (QUEUE.to_owned(), QUEUE.to_owned());
-    ReplayTarget { source, broker: Arc::new(broker.clone()), queue, group: Some(GROUP.to_owned()) }
+    ReplayTarget {
+        source,
+        broker: Arc::new(broker.clone()),
+        queue,
+        dlq: DLQ.to_owned(),
+        mapper: Default::default(),
+        group: Some(GROUP.to_owned()),
+    }
 }
 
 /// What is left of the day when it is over.

@@ -19,9 +19,12 @@ mod hand;
 mod note;
 mod outcome;
 mod runner;
+mod seen;
 mod send;
 #[cfg(test)]
 mod sim;
+#[cfg(test)]
+pub(crate) mod testing;
 mod took;
 mod traffic;
 
@@ -30,6 +33,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use dlo_core::broker::Broker;
+use dlo_core::conventions::Mapper;
 use dlo_core::time::Timestamp;
 use dlo_store::replays::Replays;
 use dlo_store::{DynStore, Lease, StoreError};
@@ -46,6 +50,10 @@ pub struct ReplayTarget {
     pub broker: Arc<dyn Broker>,
     /// The queue that its consumer reads.
     pub queue: String,
+    /// Where its letters are found dead, and how home-made envelopes are read there: what others wrapped around a message is
+    /// taken off before it is sent.
+    pub dlq: String,
+    pub mapper: Mapper,
     /// Whose progress tells that a message was consumed; `None` where the broker has no groups.
     pub group: Option<String>,
 }

@@ -6,8 +6,11 @@
 use std::time::Duration;
 
 use dlo_core::broker::{Destination, Outgoing};
-use dlo_core::envelope::{ReplayMark, mark_replayed, strip_for_replay};
+use dlo_core::conventions;
+use dlo_core::envelope::{ReplayMark, decode, mark_replayed, strip_for_replay};
 use dlo_core::message::{Message, Payload};
+use dlo_core::origin::BrokerKind;
+use dlo_core::replay::planner::is_pointer;
 use dlo_core::replay::{Settings, Target, send_id};
 use dlo_core::time::Timestamp;
 use dlo_store::replays::{SendEnd, ToSend};
@@ -98,22 +101,45 @@ impl Hand {
         }
     }
 
+    /// What is inside, where somebody wrapped an envelope around the message. Repairs are laid over the letter as it was
+    /// captured, so that one expression means the same everywhere; the wrapping comes off last.
+    fn unwrap(&self, message: Message, wrapped: bool) -> Result<Message, Unfit> {
+        let unfit = |why: &str| Err(Unfit::Letter(why.to_owned()));
+        // Plans leave these out; letters that an older version stored are not marked, and show it here.
+        if is_pointer(&message.headers) {
+            return unfit("it only points to a record, and that is gone: there is nothing to send");
+        }
+        match (self.unwrapped(&message), wrapped) {
+            (Some(inside), _) => Ok(inside),
+            (None, false) => Ok(message),
+            (None, true) => unfit(
+                "the repair left nothing to unwrap: the letter came in an envelope, which is taken off before it is sent",
+            ),
+        }
+    }
+
+    fn unwrapped(&self, message: &Message) -> Option<Message> {
+        // Our own story stands beside the message, never around it.
+        if decode(&message.headers).is_some() {
+            return None;
+        }
+        let found = conventions::Found { broker: self.broker().capabilities().kind, queue: &self.target.dlq };
+        conventions::read_with(message, found, &self.target.mapper).unwrapped
+    }
+
     /// Where an item goes.
     pub(super) fn destination(&self, item: &ToSend, target: &Target) -> Destination {
-        let able = self.broker().capabilities();
-        if let Target::Queue(queue) = target {
-            return Destination::queue(queue.clone());
+        match target {
+            Target::Queue(queue) => Destination::queue(queue.clone()),
+            Target::Original | Target::FailedGroup => {
+                home(item, self.broker().capabilities().kind, &self.target.queue)
+            }
         }
-        // A letter that came in over HTTP, or from another broker, has no queue here but that of its source.
-        if item.origin.broker != able.kind {
-            return Destination::queue(self.target.queue.clone());
-        }
-        Destination { queue: item.origin.queue.clone(), partition: item.origin.partition }
     }
 
     /// What is sent of an item; the marks say which letter, which send, the how-manieth.
     pub(super) async fn outgoing(&self, items: Vec<ToSend>, settings: &Settings) -> Prepared {
-        let frames: Vec<(u64, Destination, ReplayMark)> = items
+        let frames: Vec<(u64, Destination, ReplayMark, bool)> = items
             .iter()
             .map(|item| {
                 let group = match settings.target {
@@ -126,23 +152,42 @@ impl Hand {
                     count: item.replays.saturating_add(1),
                     target_group: group,
                 };
-                (item.number, self.destination(item, &settings.target), mark)
+                let wrapped = settings.repair.is_some() && self.unwrapped(&item.message).is_some();
+                (item.number, self.destination(item, &settings.target), mark, wrapped)
             })
             .collect();
         let messages = self.prepare(items, settings).await;
         frames
             .into_iter()
             .zip(messages)
-            .map(|((number, to, mark), message)| {
-                let outgoing = message.map(|mut message| {
-                    strip_for_replay(&mut message.headers);
-                    mark_replayed(&mut message.headers, &mark);
-                    Outgoing { to, message, delay: None }
-                });
+            .map(|((number, to, mark, wrapped), message)| {
+                let outgoing =
+                    message.and_then(|message| self.unwrap(message, wrapped)).map(|mut message| {
+                        strip_for_replay(&mut message.headers);
+                        mark_replayed(&mut message.headers, &mark);
+                        Outgoing { to, message, delay: None }
+                    });
                 (number, outgoing)
             })
             .collect()
     }
+}
+
+/// The queue of its source, and there its partition. Another queue only where our own story of the death names it: what
+/// others wrote on a letter must not choose where the office publishes, and where nobody said anything the origin is the
+/// dead-letter queue itself. A queue of Pub/Sub may be a subscription, which takes no messages.
+fn home(item: &ToSend, broker: BrokerKind, queue: &str) -> Destination {
+    let origin = &item.origin;
+    let elsewhere = || broker != BrokerKind::Pubsub && ours(&item.message).as_ref() == Some(&origin.queue);
+    if origin.broker == broker && (origin.queue == queue || elsewhere()) {
+        return Destination { queue: origin.queue.clone(), partition: origin.partition };
+    }
+    Destination::queue(queue)
+}
+
+/// The queue that our own story of the death names.
+fn ours(message: &Message) -> Option<String> {
+    decode(&message.headers)?.origin.queue
 }
 
 /// What an expression may know of the letter.
@@ -153,5 +198,57 @@ fn facts<'a>(item: &'a ToSend, id: &'a str) -> Facts<'a> {
         event_type: item.event_type.as_deref(),
         error_class: item.error_class.as_deref(),
         consumer: item.consumer.as_deref(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use dlo_core::envelope::{Envelope, OriginHeaders, encode};
+    use dlo_core::id::LetterId;
+    use dlo_core::origin::Origin;
+
+    use super::*;
+
+    fn item(origin: Origin, message: Message) -> ToSend {
+        ToSend {
+            number: 0,
+            letter: LetterId(uuid::Uuid::from_u128(1)),
+            source: "orders".to_owned(),
+            origin,
+            consumer: None,
+            error_class: None,
+            event_type: None,
+            message,
+            repaired: false,
+            replays: 0,
+        }
+    }
+
+    fn told(origin: &Origin) -> Message {
+        let envelope = Envelope { origin: OriginHeaders::new(origin, None), ..Envelope::default() };
+        encode(&Message::default(), &envelope, 100_000).unwrap()
+    }
+
+    #[test]
+    fn a_letter_goes_to_the_queue_of_its_source_unless_our_own_story_names_another() {
+        use BrokerKind::{Kafka, Pubsub};
+        let to = |origin: &Origin, message, broker| {
+            let to = home(&item(origin.clone(), message), broker, "orders");
+            (to.queue, to.partition)
+        };
+        let source = || ("orders".to_owned(), None);
+        let own = Origin::log(Kafka, "orders", 3, 41);
+        assert_eq!(to(&own, Message::default(), Kafka), ("orders".to_owned(), Some(3)));
+        // Nobody said where it came from, so that the origin is where it was found.
+        let found = Origin::log(Kafka, "orders.dlq", 3, 41);
+        assert_eq!(to(&found, Message::default(), Kafka), source());
+        let mut forged = Message::default();
+        forged.headers.push_text("x-original-topic", "payments");
+        let other = Origin::log(Kafka, "payments", 3, 41);
+        assert_eq!(to(&other, forged, Kafka), source());
+        assert_eq!(to(&other, told(&other), Kafka), ("payments".to_owned(), Some(3)));
+        assert_eq!(to(&other, told(&other), BrokerKind::Nats), source());
+        let subscription = Origin::message(Pubsub, "projects/p/subscriptions/s", "1");
+        assert_eq!(to(&subscription, told(&subscription), Pubsub), source());
     }
 }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use dlo_core::broker::{Broker, Destination, Outgoing};
 use dlo_core::envelope::{Envelope, OriginHeaders, encode, replay_mark};
+use dlo_core::message::{Message, Payload};
 use dlo_core::reason::Reason;
 use dlo_core::replay::{ItemState, Pace, Repairing, ReplayState, Settings, send_id};
 use dlo_core::units::HumanDuration;
@@ -41,6 +42,35 @@ async fn letters_go_back_byte_for_byte_with_their_marks_and_are_recovered() {
     sent.sort();
     assert_eq!(bodies, sent);
     shop.conserved().await;
+    shop.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_letter_that_tells_nothing_of_its_origin_goes_to_the_queue_of_its_source() {
+    let (data, broker) = (TempDir::new().unwrap(), broker());
+    let shop = Shop::open(&data, &broker).await;
+    shop.die_as(1, |n| Message { payload: Payload::from(payload(n)), ..Message::default() }).await;
+    let id = shop.plan(settings()).await;
+    shop.turn(id, ReplayState::Running).await;
+    let (message, _) = consume(&broker, 1).await.remove(0);
+    assert_eq!(message.payload.0, payload(0));
+    shop.until_state(id, ReplayState::Completed).await;
+    shop.conserved().await;
+    shop.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_envelope_that_others_wrapped_around_a_message_is_taken_off() {
+    let (data, broker) = (TempDir::new().unwrap(), broker());
+    let shop = Shop::open(&data, &broker).await;
+    let wrapped = r#"{"errorMessage":"no price","exception":"NoPrice","originalMessage":"{\"id\": 1}","originalKey":"k-17"}"#;
+    shop.die_as(1, |_| Message { payload: Payload::from(wrapped), ..Message::default() }).await;
+    let id = shop.plan(settings()).await;
+    shop.turn(id, ReplayState::Running).await;
+    let (message, _) = consume(&broker, 1).await.remove(0);
+    assert_eq!(message.payload, Payload::from(r#"{"id": 1}"#));
+    assert_eq!(message.key, Some(Payload::from("k-17")));
+    shop.until_state(id, ReplayState::Completed).await;
     shop.close().await;
 }
 

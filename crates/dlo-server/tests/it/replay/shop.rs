@@ -55,6 +55,8 @@ impl Shop {
             source: QUEUE.to_owned(),
             broker: Arc::clone(&shared),
             queue: QUEUE.to_owned(),
+            dlq: DLQ.to_owned(),
+            mapper: Default::default(),
             group: Some(GROUP.to_owned()),
         };
         let server = Server::new(config, Arc::clone(&store), clock())
@@ -73,8 +75,13 @@ impl Shop {
 
     /// Letters die, and the office has them.
     pub(super) async fn die(&self, count: i64) {
+        self.die_as(count, parked).await;
+    }
+
+    /// Letters of this shape die.
+    pub(super) async fn die_as(&self, count: i64, letter: impl Fn(i64) -> Message) {
         let to = || Destination::queue(DLQ);
-        let dead = (0..count).map(|n| Outgoing { to: to(), message: parked(n), delay: None }).collect();
+        let dead = (0..count).map(|n| Outgoing { to: to(), message: letter(n), delay: None }).collect();
         for confirmed in self.broker.publisher().publish(dead).await {
             confirmed.unwrap();
         }

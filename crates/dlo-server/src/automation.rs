@@ -7,15 +7,18 @@
 mod board;
 mod health;
 mod replays;
+#[cfg(test)]
+mod tests;
 mod trial;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use dlo_core::automation::{Action, AutomationRule};
 use dlo_core::id::LetterId;
 use dlo_core::letter::{Letter, Status, Step};
-use dlo_core::query::{Matcher, Query, Term};
+use dlo_core::query::{Compare, Matcher, Op, Query, Term};
 use dlo_store::{Deed, Page, Stepped, StoreError};
 use tokio_util::sync::CancellationToken;
 
@@ -71,27 +74,66 @@ async fn look(office: &Office) {
     }
 }
 
-/// The rules that stand before one: what those hold is not its business.
+/// The rules that stand before one: a letter that one of them means is not its business, whatever keeps that rule from
+/// acting. It may wait for its time, for an approval, for a replay that is under way, or for its next look.
 struct Before<'a>(&'a [AutomationRule]);
 
 impl Before<'_> {
-    /// Whether a rule in front keeps this letter for a person. Rules that act have moved what they mean already.
-    async fn holds(&self, office: &Office, id: LetterId) -> Result<bool, StoreError> {
-        for rule in self.0.iter().filter(|rule| rule.action == Action::Hold) {
-            let Some(mut query) = open_letters(office, rule) else { continue };
-            query.terms.push(Term { negated: false, matcher: Matcher::Id(id) });
-            if office.store.count(&query, 1).await? > 0 {
-                return Ok(true);
-            }
+    /// Takes out the letters that a rule in front means, all of which `query` found. One question for each rule: what both
+    /// mean, between the first and the last of them.
+    async fn take_out(
+        &self,
+        office: &Office,
+        query: &Query,
+        letters: &mut Vec<Letter>,
+    ) -> Result<(), StoreError> {
+        for rule in self.0 {
+            let failed = || letters.iter().map(|letter| letter.failed_at);
+            let (Some(first), Some(last)) = (failed().min(), failed().max()) else { return Ok(()) };
+            let Some(mut both) = meaning(office, rule) else { continue };
+            both.terms.extend(query.terms.iter().cloned());
+            let between = [Compare { op: Op::Ge, value: first }, Compare { op: Op::Le, value: last }];
+            both.terms.extend(between.map(|edge| term(Matcher::Failed(edge))));
+            let theirs: HashSet<LetterId> =
+                all(office, &both, usize::MAX).await?.iter().map(|letter| letter.id).collect();
+            letters.retain(|letter| !theirs.contains(&letter.id));
         }
-        Ok(false)
+        Ok(())
+    }
+}
+
+/// What a rule decides about: the open letters that it finds, without those that it has sent often enough.
+fn meaning(office: &Office, rule: &AutomationRule) -> Option<Query> {
+    let mut query = open_letters(office, rule)?;
+    if let Action::Replay(schedule) = &rule.action {
+        let often = Compare { op: Op::Lt, value: i64::from(schedule.times) };
+        query.terms.push(term(Matcher::Replays(often)));
+    }
+    Some(query)
+}
+
+fn term(matcher: Matcher) -> Term {
+    Term { negated: false, matcher }
+}
+
+/// The letters that a query finds, newest first, up to `most` and a page more.
+async fn all(office: &Office, query: &Query, most: usize) -> Result<Vec<Letter>, StoreError> {
+    let mut letters = Vec::new();
+    let mut page = Page::first(Page::MOST);
+    loop {
+        let found = office.store.letters(query, &page).await?;
+        letters.extend(found.letters);
+        match found.next {
+            Some(next) if letters.len() < most => page.cursor = Some(next),
+            _ => return Ok(letters),
+        }
     }
 }
 
 /// The open letters that a rule means. `None`: the query is not understood, which the config does not let in.
 fn open_letters(office: &Office, rule: &AutomationRule) -> Option<Query> {
     let mut query = office.query(&rule.query).ok()?;
-    query.terms.push(Term { negated: false, matcher: Matcher::Status(Status::Open) });
+    query.terms.push(term(Matcher::Status(Status::Open)));
     Some(query)
 }
 
@@ -104,24 +146,21 @@ fn deed(rule: &AutomationRule) -> Deed {
     }
 }
 
-/// Open letters that a rule means and no rule in front holds, up to [`AT_ONCE`].
+/// Letters that `query` finds and no rule in front means, up to `most` and a page more.
 async fn meant(
     office: &Office,
-    rule: &AutomationRule,
+    query: &Query,
     before: &Before<'_>,
+    most: usize,
 ) -> Result<Vec<Letter>, StoreError> {
-    let Some(query) = open_letters(office, rule) else { return Ok(Vec::new()) };
     let mut meant = Vec::new();
     let mut page = Page::first(Page::MOST);
     loop {
-        let found = office.store.letters(&query, &page).await?;
-        for letter in found.letters {
-            if !before.holds(office, letter.id).await? {
-                meant.push(letter);
-            }
-        }
+        let mut found = office.store.letters(query, &page).await?;
+        before.take_out(office, query, &mut found.letters).await?;
+        meant.extend(found.letters);
         match found.next {
-            Some(next) if meant.len() < AT_ONCE => page.cursor = Some(next),
+            Some(next) if meant.len() < most => page.cursor = Some(next),
             _ => return Ok(meant),
         }
     }
@@ -134,7 +173,9 @@ async fn step(
     before: &Before<'_>,
     step: Step,
 ) -> Result<(), StoreError> {
-    let ids: Vec<LetterId> = meant(office, rule, before).await?.iter().map(|letter| letter.id).collect();
+    let Some(query) = meaning(office, rule) else { return Ok(()) };
+    let letters = meant(office, &query, before, AT_ONCE).await?;
+    let ids: Vec<LetterId> = letters.iter().map(|letter| letter.id).collect();
     for batch in ids.chunks(Page::MOST) {
         let stepped = office.store.step(batch, step, &deed(rule), office.now()).await?;
         let moved = stepped.iter().filter(|one| matches!(one, Stepped::Moved { .. })).count() as u64;

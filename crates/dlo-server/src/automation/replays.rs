@@ -8,18 +8,19 @@ use std::time::Duration;
 use dlo_core::automation::{AutomationRule, Schedule};
 use dlo_core::id::{LetterId, ReplayId};
 use dlo_core::letter::Letter;
+use dlo_core::query::{Compare, Matcher, Op, Query};
 use dlo_core::replay::family::first_state;
 use dlo_core::replay::{Guards, Pace, Replay, ReplayState, Settings, Target};
 use dlo_core::time::Timestamp;
-use dlo_store::replays::{Members, NewReplay, Turn};
+use dlo_store::replays::{Members, NewReplay, PlanPolicy, Turn};
 use dlo_store::{Page, StoreError};
 
 use super::health;
-use super::{Before, deed, meant};
+use super::{AT_ONCE, Before, all, deed, meaning, meant, term};
 use crate::office::Office;
 
-/// Replays that are looked through for one of the same rule.
-const LOOKED_AT: usize = 200;
+/// Numbers of replays that are told apart when letters are looked for that are due.
+const TOLD_APART: u32 = 32;
 /// A plan of a rule is started at once; it is void soon if it could not be.
 const EXPIRES: Duration = Duration::from_secs(24 * 3_600);
 
@@ -33,7 +34,8 @@ pub(super) async fn route(
     if is_busy(office, rule).await? {
         return Ok(());
     }
-    let letters = meant(office, rule, before).await?;
+    let Some(query) = meaning(office, rule) else { return Ok(()) };
+    let letters = meant(office, &query, before, AT_ONCE).await?;
     let guards = Guards {
         recurrence: None,
         refill: false,
@@ -65,16 +67,10 @@ pub(super) async fn replay(
     if is_busy(office, rule).await? {
         return Ok(());
     }
-    let now = office.now();
-    let letters = meant(office, rule, before).await?;
-    let dues: Vec<(Option<Timestamp>, &Letter)> =
-        letters.iter().map(|letter| (schedule.due(letter.failed_at, letter.replays), letter)).collect();
-    let next = dues.iter().filter_map(|(due, _)| *due).filter(|due| *due > now).min();
-    let due: Vec<LetterId> = dues
-        .iter()
-        .filter(|(due, _)| due.is_some_and(|due| due <= now))
-        .map(|(_, letter)| letter.id)
-        .collect();
+    let Some(query) = meaning(office, rule) else { return Ok(()) };
+    let letters = due(office, &query, before, schedule).await?;
+    let due: Vec<LetterId> = letters.iter().map(|letter| letter.id).collect();
+    let next = next(office, &query, schedule).await?;
     office.automation.plans(&rule.name, next, None);
     if due.is_empty() {
         return Ok(());
@@ -89,6 +85,43 @@ pub(super) async fn replay(
     send(office, rule, due, settings).await
 }
 
+/// The letters whose time has come. Each number of replays has a wait of its own, and is asked for by itself: so many that
+/// are not due never stand before one that is.
+async fn due(
+    office: &Office,
+    query: &Query,
+    before: &Before<'_>,
+    schedule: &Schedule,
+) -> Result<Vec<Letter>, StoreError> {
+    let now = office.now();
+    let mut due = Vec::new();
+    for replays in 0..schedule.times.min(TOLD_APART) {
+        let Some(wait) = schedule.wait(replays) else { break };
+        let op = if replays + 1 == TOLD_APART { Op::Ge } else { Op::Eq };
+        let mut query = query.clone();
+        query.terms.push(term(Matcher::Replays(Compare { op, value: i64::from(replays) })));
+        query.terms.push(term(Matcher::Failed(Compare { op: Op::Le, value: now.minus(wait) })));
+        due.extend(meant(office, &query, before, AT_ONCE.saturating_sub(due.len())).await?);
+        if due.len() >= AT_ONCE {
+            break;
+        }
+    }
+    due.retain(|letter| schedule.due(letter.failed_at, letter.replays).is_some_and(|due| due <= now));
+    due.truncate(AT_ONCE);
+    Ok(due)
+}
+
+/// When the next one is due, as far as a look at the newest tells: it is shown, and decides nothing.
+async fn next(office: &Office, query: &Query, schedule: &Schedule) -> Result<Option<Timestamp>, StoreError> {
+    let now = office.now();
+    let mut waiting = query.clone();
+    let since = Compare { op: Op::Gt, value: now.minus(schedule.cap.0) };
+    waiting.terms.push(term(Matcher::Failed(since)));
+    let letters = all(office, &waiting, AT_ONCE).await?;
+    let dues = letters.iter().filter_map(|letter| schedule.due(letter.failed_at, letter.replays));
+    Ok(dues.filter(|due| *due > now).min())
+}
+
 /// The settings of the letters' source; of letters of several sources the usual ones.
 fn base(office: &Office, letters: &[Letter]) -> Settings {
     let rules = &office.config.replay.sources;
@@ -98,12 +131,27 @@ fn base(office: &Office, letters: &[Letter]) -> Settings {
     source.map(|source| source.settings.clone()).unwrap_or_default()
 }
 
+/// The replay of this rule that is not over, if there is one.
+async fn under_way(office: &Office, rule: &AutomationRule) -> Result<Option<Replay>, StoreError> {
+    let author = deed(rule).author;
+    for state in ReplayState::ALL.iter().filter(|state| !state.is_over()) {
+        let mut page = Page::first(Page::MOST);
+        loop {
+            let found = office.store.replays(Some(*state), &page).await?;
+            let ours = found.replays.into_iter().find(|replay| replay.author == author);
+            match (ours, found.next) {
+                (Some(ours), _) => return Ok(Some(ours)),
+                (None, Some(next)) => page.cursor = Some(next),
+                (None, None) => break,
+            }
+        }
+    }
+    Ok(None)
+}
+
 /// Whether a replay of this rule is under way, or waits for a person.
 async fn is_busy(office: &Office, rule: &AutomationRule) -> Result<bool, StoreError> {
-    let author = deed(rule).author;
-    let page = office.store.replays(None, &Page::first(LOOKED_AT)).await?;
-    let other = page.replays.iter().find(|replay| replay.author == author && !replay.state.is_over());
-    let Some(other) = other else { return Ok(false) };
+    let Some(other) = &under_way(office, rule).await? else { return Ok(false) };
     if other.expires_at <= office.now() && other.started_at.is_none() {
         turn(office, rule, other, ReplayState::Cancelled).await?;
         return Ok(false);
@@ -143,11 +191,12 @@ async fn send(
         author: by.author,
         reason: by.reason.unwrap_or_default(),
         expires_at: now.plus(EXPIRES),
-        policy: office.config.replay.policy(),
+        // Letters that a plan leaves out are found again at every look: of them nothing is written.
+        policy: PlanPolicy { unless_empty: true, ..office.config.replay.policy() },
     };
     let replay = office.store.plan(plan, now).await?;
     if replay.counts.total() == 0 {
-        return turn(office, rule, &replay, ReplayState::Cancelled).await;
+        return Ok(());
     }
     if replay.approvals_needed > 0 {
         turn(office, rule, &replay, ReplayState::AwaitingApproval).await?;

@@ -32,11 +32,9 @@ pub(crate) async fn try_out<'a>(
         let (mut letters, mut samples) = (0, Vec::new());
         if let Some(query) = open_letters(office, rule) {
             letters = office.store.count(&query, COUNTED).await?;
-            for letter in office.store.letters(&query, &Page::first(SAMPLES)).await?.letters {
-                if !before.holds(office, letter.id).await? {
-                    samples.push(letter.id);
-                }
-            }
+            let mut found = office.store.letters(&query, &Page::first(SAMPLES)).await?.letters;
+            before.take_out(office, &query, &mut found).await?;
+            samples.extend(found.iter().map(|letter| letter.id));
         }
         tried.push(Tried { name: &rule.name, action: &rule.action, letters, samples });
     }

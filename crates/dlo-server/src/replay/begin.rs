@@ -8,6 +8,7 @@ use dlo_core::broker::LostConfirm;
 use dlo_core::message::Payload;
 use dlo_core::replay::Pace;
 use dlo_core::replay::run::{BATCH, CLAIM, Orders};
+use dlo_store::replays::BYTES_AT_ONCE;
 use tokio::time::Instant;
 
 use super::calls::{Did, End, Kind};
@@ -15,7 +16,7 @@ use super::flaw::Flaw;
 use super::hand::TTL;
 use super::note::{Note, outcomes};
 use super::outcome::Question;
-use super::runner::{EVERY, Runner};
+use super::runner::{BREAK, EVERY, Runner};
 use super::send::Ready;
 
 /// How often the marked ends of a queue are moved on, so that reading back stays short.
@@ -110,10 +111,17 @@ impl Runner {
         }
     }
 
-    /// The group that the config names, else the one that failed.
+    /// Whose progress tells what became of the letters: the group in which they died, or the one that the config names for
+    /// those that do not say. Of letters of several groups no single one can tell.
     pub(super) fn group(&self) -> Option<String> {
-        let failed = || self.replay.by_class.first().and_then(|kind| kind.consumer.clone());
-        self.hand.target.group.clone().or_else(failed)
+        let named = &self.hand.target.group;
+        let elsewhere = self.hand.queue(&self.replay.settings.target) != self.hand.target.queue;
+        if elsewhere || self.replay.by_class.is_empty() {
+            return named.clone();
+        }
+        let mut groups = self.replay.by_class.iter().map(|kind| kind.consumer.as_ref().or(named.as_ref()));
+        let first = groups.next().flatten();
+        groups.all(|other| other == first).then(|| first.cloned()).flatten()
     }
 
     fn begin_steps(&mut self, orders: &Orders) {
@@ -148,10 +156,20 @@ impl Runner {
         if orders.claim && !self.is_busy(Kind::Claim) {
             self.write(Kind::Claim, Arc::clone(&self.hand).claim(CLAIM));
         }
-        if orders.intend > 0 && may_intend && !self.is_busy(Kind::Intend) && self.publisher.is_some() {
+        let room = self.bytes < BYTES_AT_ONCE;
+        if orders.intend > 0 && room && may_intend && !self.is_busy(Kind::Intend) && self.publisher.is_some()
+        {
             let call = Arc::clone(&self.hand).intend(orders.intend, self.replay.settings.clone());
             self.write(Kind::Intend, call);
         }
+    }
+
+    fn note_send(&mut self, count: u64) {
+        let steady = self.hand.steady();
+        if self.sent_lately.back().is_none_or(|(at, _)| steady.since(*at) > BREAK) {
+            self.sending = steady;
+        }
+        self.sent_lately.push_back((steady, count));
     }
 
     /// Whether the tally is what is stored, and nothing of ours is on its way to change it.
@@ -193,7 +211,7 @@ impl Runner {
             }
             self.blocked = false;
             self.tally.ready = self.ready.len() as u64;
-            self.sent_lately.push_back((self.hand.steady(), batch.len() as u64));
+            self.note_send(batch.len() as u64);
             self.publishing += 1;
             self.under_way.push(Box::pin(Arc::clone(&self.hand).publish(Arc::clone(&publisher), batch)));
         }

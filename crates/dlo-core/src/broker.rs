@@ -305,7 +305,6 @@ pub trait Broker: Send + Sync + std::fmt::Debug {
     /// declared, whoever had a publisher of this name before cannot publish through it any more when this returns, and
     /// what it had under way is either in the queue by then or never will be. Where [`LostConfirm::SendAgain`] is
     /// declared, a message with a send id that was published already is confirmed and not added again.
-    ///
     /// Where [`LostConfirm::ReadBack`] is declared each call of `publish` is all or nothing, but for what is refused for
     /// its own sake, and after an [`PublishError::Unconfirmed`] the publisher is over: making another one of its name
     /// decides what was under way, and reading back tells how.
@@ -326,14 +325,18 @@ pub trait Broker: Send + Sync + std::fmt::Debug {
         self.capabilities().lost_confirm
     }
 
-    /// How long `queue` knows the id of a send again: that long after the first send, sending it again is one message.
-    /// Zero where it does not know ids.
+    /// How long after the first send `queue` knows its id, so that sending again is one message. Zero where it does not.
     async fn remembers_sends(&self, queue: &str) -> Result<Duration, BrokerError> {
         Ok(match self.lost_confirm(queue) {
             LostConfirm::SendAgain => SENDS_REMEMBERED,
             LostConfirm::SendAgainInWindow => self.capabilities().dedupe_window.unwrap_or_default(),
             LostConfirm::ReadBack | LostConfirm::Unknown => Duration::ZERO,
         })
+    }
+
+    /// Whether [`Broker::ends`] grows by one for each message of that queue: its positions are no times, and not shared.
+    fn ends_count(&self) -> bool {
+        false
     }
 
     /// Up to which offset `group` is done with each partition of `queue` (the next one that it would get).

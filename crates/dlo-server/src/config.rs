@@ -100,6 +100,10 @@ pub struct SourceReplay {
     /// People other than the planner who must approve.
     pub approvals: u8,
     pub settings: Settings,
+    /// What is in doubt there is for a person, whatever a plan says.
+    pub critical: bool,
+    /// Its broker tells how much its queue gets, so that a share of it can be said. Set by the server from its targets.
+    pub counts_traffic: bool,
 }
 
 /// Every bound of the door, on one page.

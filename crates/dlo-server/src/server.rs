@@ -148,7 +148,8 @@ impl Server {
     /// Sends letters of a source there. A replay of a source that has no target here is left to a server that has it.
     #[must_use]
     pub fn target(mut self, target: ReplayTarget) -> Self {
-        self.config.replay.sources.entry(target.source.clone()).or_default();
+        let rules = self.config.replay.sources.entry(target.source.clone()).or_default();
+        rules.counts_traffic = target.broker.ends_count();
         self.targets.push(target);
         self
     }
@@ -177,9 +178,8 @@ impl Server {
             office.captures.enter(&spec);
             captures.spawn(capture::run(office.clone(), spec, stop.clone()));
         }
-        if !self.targets.is_empty() {
-            captures.spawn(replay::run(office.clone(), self.targets, stop.clone()));
-        }
+        // Also without any target: replays whose broker is gone are put away.
+        captures.spawn(replay::run(office.clone(), self.targets, stop.clone()));
         if let Some(changes) = self.changes {
             captures.spawn(take_up(office.clone(), changes, stop.clone()));
         }

@@ -151,6 +151,10 @@ impl Broker for KafkaBroker {
         self.office.cluster.ask(move |cluster, lookout| inspect::ends(cluster, lookout, &queue)).await
     }
 
+    fn ends_count(&self) -> bool {
+        true
+    }
+
     async fn passed(&self, queue: &str, group: &str) -> Result<Vec<Passed>, BrokerError> {
         let (queue, group) = (queue.to_owned(), group.to_owned());
         self.office

@@ -249,6 +249,10 @@ impl Broker for MemoryBroker {
         Ok((0..).zip(&queue.logs).map(position).collect())
     }
 
+    fn ends_count(&self) -> bool {
+        true
+    }
+
     async fn passed(&self, queue: &str, group: &str) -> Result<Vec<Passed>, BrokerError> {
         let mut queues = self.queues();
         let queue = queues.queue(queue)?;

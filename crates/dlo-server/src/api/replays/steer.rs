@@ -18,12 +18,15 @@ use dlo_store::{Deed, Page, StoreError};
 use serde::Deserialize;
 
 use super::ReplayOut;
-use super::plan::pace;
+use super::plan::{can_pace, pace};
 use crate::api::error::{Answer, Problem};
 use crate::body;
 use crate::guard::Proven;
 use crate::office::Office;
 use crate::query_text::{self, Author, Id};
+
+/// How often a family is looked at to see that it stands as asked: it moves on by itself meanwhile.
+const ROUNDS: usize = 5;
 
 pub(crate) async fn start(
     State(office): State<Arc<Office>>,
@@ -49,6 +52,9 @@ pub(crate) async fn start(
     if replay.counts.total() == 0 {
         return Err(Problem::new(StatusCode::CONFLICT, "nothing_to_send", "the plan has no letters"));
     }
+    for one in std::iter::once(&replay).chain(&office.store.children(id).await?) {
+        can_pace(&office, one.source.as_deref(), one.settings.pace)?;
+    }
     approved(&office, &replay, &deed).await?;
     let first = first_state(&replay);
     // The first part of a plan with parts is begun by the desk, as every further one is.
@@ -61,7 +67,7 @@ async fn approved(office: &Office, replay: &Replay, deed: &Deed) -> Answer<()> {
     let given = replay.approvals.len();
     let needed = usize::from(replay.approvals_needed);
     if given >= needed {
-        return Ok(());
+        return as_approved(office, replay).await;
     }
     if replay.state == ReplayState::Planned {
         turn(office, replay, ReplayState::AwaitingApproval, deed).await?;
@@ -72,6 +78,20 @@ async fn approved(office: &Office, replay: &Replay, deed: &Deed) -> Answer<()> {
         replay.id
     );
     Err(Problem::new(StatusCode::FORBIDDEN, "approval_needed", detail))
+}
+
+/// Letters stay open until the start, and a repair changes what is sent: nobody approved that.
+async fn as_approved(office: &Office, replay: &Replay) -> Answer<()> {
+    let Some(first) = replay.approvals.iter().map(|approval| approval.at).min() else { return Ok(()) };
+    match office.store.last_repaired(replay.id).await? {
+        Some(at) if at >= first => {
+            let detail = format!(
+                "letters of the plan were repaired at {at}, after it was approved at {first}: plan anew, and have that approved"
+            );
+            Err(Problem::new(StatusCode::CONFLICT, "repaired_since", detail))
+        }
+        Some(_) | None => Ok(()),
+    }
 }
 
 pub(crate) async fn approve(
@@ -136,7 +156,8 @@ pub(crate) async fn resume(
     steer(&office, id, author.looks(), next, None).await
 }
 
-/// Moves a replay, and of one with children also those that are meant.
+/// Moves a replay, and of one with children also those that are meant. The desk moves families as well, and a part may end
+/// and the next begin meanwhile: it is looked at again until everything stands where it was asked to.
 async fn steer(
     office: &Office,
     id: ReplayId,
@@ -144,23 +165,63 @@ async fn steer(
     to: ReplayState,
     because: Option<String>,
 ) -> Answer<Response> {
-    let replay = office.store.replay(id).await?;
-    if !replay.state.may_become(to) {
-        return Err(not_now(replay.state, &format!("it cannot become {to}")));
-    }
-    for child in office.store.children(id).await? {
+    // What goes on again may be halted by a guard at once, and that is not undone by a second look.
+    let rounds = if to.is_active() { 1 } else { ROUNDS };
+    for round in 0..rounds {
+        let replay = office.store.replay(id).await?;
         // A cancelled plan takes all its parts along; otherwise it is the one whose turn it is.
-        let meant = to == ReplayState::Cancelled || child.state != ReplayState::Planned;
-        if meant && child.state.may_become(to) {
-            turn_because(office, &child, to, because.clone(), &deed).await?;
+        let meant = |child: &Replay| {
+            let begun = to == ReplayState::Cancelled || child.state != ReplayState::Planned;
+            begun && !is_as_asked(child.state, to) && child.state.may_become(to)
+        };
+        let children = office.store.children(id).await?;
+        let behind: Vec<&Replay> = children.iter().filter(|child| meant(child)).collect();
+        if round > 0 && behind.is_empty() && is_as_asked(replay.state, to) {
+            break;
         }
+        if behind.is_empty() && !replay.state.may_become(to) {
+            return Err(not_now(replay.state, &format!("it cannot become {to}")));
+        }
+        for child in behind {
+            nudge(office, child, to, because.as_ref(), &deed).await?;
+        }
+        nudge(office, &replay, to, because.as_ref(), &deed).await?;
     }
-    turn_because(office, &replay, to, because, &deed).await?;
     answer(office, id).await
 }
 
+/// Whether a replay stands where it was asked to go: canary and running are both going on.
+fn is_as_asked(found: ReplayState, to: ReplayState) -> bool {
+    found == to || (found.is_active() && to.is_active())
+}
+
 async fn turn(office: &Office, replay: &Replay, to: ReplayState, deed: &Deed) -> Answer<()> {
-    turn_because(office, replay, to, None, deed).await
+    match turn_because(office, replay, to, None, deed).await {
+        // The desk lets a plan follow its part, and was faster.
+        Err(StoreError::Conflict { found, .. }) if is_as_asked(found, to) => Ok(()),
+        turned => Ok(turned?),
+    }
+}
+
+/// The same for what is looked at again: a part may have come to its end, and whatever can still be turned is turned then.
+async fn nudge(
+    office: &Office,
+    replay: &Replay,
+    to: ReplayState,
+    because: Option<&String>,
+    deed: &Deed,
+) -> Answer<()> {
+    if is_as_asked(replay.state, to) {
+        return Ok(());
+    }
+    match turn_because(office, replay, to, because.cloned(), deed).await {
+        Err(StoreError::Conflict { found, .. })
+            if is_as_asked(found, to) || found.may_become(to) || replay.parent.is_some() =>
+        {
+            Ok(())
+        }
+        turned => Ok(turned?),
+    }
 }
 
 async fn turn_because(
@@ -169,15 +230,11 @@ async fn turn_because(
     to: ReplayState,
     stop_reason: Option<String>,
     deed: &Deed,
-) -> Answer<()> {
+) -> Result<(), StoreError> {
     let turn = Turn { from: replay.state, to, stop_reason, stop_letters: Vec::new() };
     let turned = office.store.turn(replay.id, turn, deed, office.now()).await;
     office.replays.ring();
-    match turned {
-        // The desk lets a plan follow its part, and was faster.
-        Err(StoreError::Conflict { found, .. }) if found == to => Ok(()),
-        turned => Ok(turned.map(drop)?),
-    }
+    turned.map(drop)
 }
 
 #[derive(Debug, Deserialize)]
@@ -204,6 +261,7 @@ pub(crate) async fn adjust(
         if one.state.is_over() {
             continue;
         }
+        can_pace(&office, one.source.as_deref(), pace)?;
         let settings = dlo_core::replay::Settings { pace, ..one.settings };
         office.store.adjust(one.id, settings, &deed, office.now()).await?;
     }
@@ -288,3 +346,6 @@ async fn answer(office: &Office, id: ReplayId) -> Answer<Response> {
     let children = office.store.children(id).await?;
     Ok(Json(ReplayOut::new(&replay, &children, &office.replays)).into_response())
 }
+
+#[cfg(test)]
+mod tests;

@@ -24,6 +24,7 @@ const PATH: &str = "/api/v1/repairs";
 struct Applied {
     repaired: u64,
     unchanged: u64,
+    taken_back: u64,
     failed: u64,
     skipped: u64,
     missing: u64,
@@ -80,6 +81,7 @@ impl Applied {
         let number = |key: &str| answer.get(key).and_then(Value::as_u64).unwrap_or(0);
         self.repaired += number("repaired");
         self.unchanged += number("unchanged");
+        self.taken_back += number("taken_back");
         self.failed += number("failed");
         self.skipped += number("skipped");
         self.missing += number("missing");
@@ -89,7 +91,7 @@ impl Applied {
     }
 
     const fn total(&self) -> u64 {
-        self.repaired + self.unchanged + self.failed + self.skipped + self.missing
+        self.repaired + self.unchanged + self.taken_back + self.failed + self.skipped + self.missing
     }
 }
 
@@ -97,7 +99,7 @@ fn report(out: Out, args: &ApplyRepairArgs, applied: &Applied) -> Outcome {
     if out.json {
         out.value(&json!({
             "dry_run": !args.yes, "matched": applied.total(), "repaired": applied.repaired,
-            "unchanged": applied.unchanged, "failed": applied.failed, "skipped": applied.skipped,
+            "unchanged": applied.unchanged, "taken_back": applied.taken_back, "failed": applied.failed, "skipped": applied.skipped,
             "missing": applied.missing, "failures": applied.failures,
         }))?;
     } else {
@@ -107,6 +109,7 @@ fn report(out: Out, args: &ApplyRepairArgs, applied: &Applied) -> Outcome {
         for (many, words) in [
             (applied.failed, "the change cannot be made"),
             (applied.unchanged, "the change makes no difference"),
+            (applied.taken_back, "the change makes no difference, and an earlier repair is taken back"),
             (applied.skipped, "left as they are, not being open"),
             (applied.missing, "not there"),
         ] {
@@ -121,7 +124,7 @@ fn report(out: Out, args: &ApplyRepairArgs, applied: &Applied) -> Outcome {
             out.line("nothing was changed; --yes does it")?;
         }
     }
-    if applied.repaired == 0 && applied.failed + applied.skipped + applied.missing > 0 {
+    if applied.repaired + applied.taken_back == 0 && applied.failed + applied.skipped + applied.missing > 0 {
         return Err(Failure::new(Exit::Refused, "no letter could be repaired"));
     }
     Ok(())

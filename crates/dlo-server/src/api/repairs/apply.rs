@@ -38,6 +38,8 @@ struct Applied {
     repaired: u64,
     /// The change makes no difference to them, and nothing is stored.
     unchanged: u64,
+    /// The change makes no difference to them, and an earlier repair is taken back: they are sent as they were captured.
+    taken_back: u64,
     /// The change cannot be made, or its result does not fit.
     failed: u64,
     /// Not open, and left as they are.
@@ -94,6 +96,13 @@ pub(crate) async fn apply(
     Ok(Json(Applied { dry_run, ..applied }).into_response())
 }
 
+/// A repair to store; or the captured message in place of an earlier one, so that the history says when and why.
+struct New {
+    letter: LetterId,
+    back: bool,
+    repair: NewRepair,
+}
+
 struct Work {
     office: Arc<Office>,
     change: Change,
@@ -132,29 +141,35 @@ impl Work {
             hand.letters.retain(|opened| opened.letter.status == Status::Open);
             applied.skipped += (before - hand.letters.len()) as u64;
             let mended = mend(&self.office, &self.change, &hand.letters).await?;
-            let repairs = self.sort(&hand.letters, mended, applied);
+            let repairs = self.sort(&hand.letters, mended, applied).await?;
             self.store(repairs, applied).await?;
         }
         Ok(())
     }
 
     /// Those that get a repair; the others are counted.
-    fn sort(
+    async fn sort(
         &self,
         letters: &[Opened],
         mended: Vec<Result<Mended, String>>,
         applied: &mut Applied,
-    ) -> Vec<(LetterId, NewRepair)> {
+    ) -> Answer<Vec<New>> {
+        let expression = match &self.change {
+            Change::Expression(expression) => Some(expression.clone()),
+            Change::Payload(_) => None,
+        };
         let mut repairs = Vec::new();
         for (opened, mended) in letters.iter().zip(mended) {
+            let (letter, expression) = (opened.letter.id, expression.clone());
             match mended.map(|mended| mended.repaired) {
+                // Left alone, the earlier repair would be sent although this one says that nothing is to change.
+                Ok(Repaired::Same) if self.is_repaired(opened).await? => {
+                    let message = opened.message.clone();
+                    repairs.push(New { letter, back: true, repair: NewRepair { message, expression } });
+                }
                 Ok(Repaired::Same) => applied.unchanged += 1,
                 Ok(Repaired::Changed(message)) => {
-                    let expression = match &self.change {
-                        Change::Expression(expression) => Some(expression.clone()),
-                        Change::Payload(_) => None,
-                    };
-                    repairs.push((opened.letter.id, NewRepair { message, expression }));
+                    repairs.push(New { letter, back: false, repair: NewRepair { message, expression } });
                 }
                 Err(error) => {
                     applied.failed += 1;
@@ -164,17 +179,26 @@ impl Work {
                 }
             }
         }
-        repairs
+        Ok(repairs)
     }
 
-    async fn store(&self, repairs: Vec<(LetterId, NewRepair)>, applied: &mut Applied) -> Answer<()> {
-        if self.dry_run || repairs.is_empty() {
-            applied.repaired += repairs.len() as u64;
-            return Ok(());
-        }
-        let store = &self.office.store;
-        for stored in store.repair_many(repairs, &self.deed, self.office.now()).await? {
+    /// Whether something else than the captured message would be sent.
+    async fn is_repaired(&self, opened: &Opened) -> Answer<bool> {
+        let repairs = self.office.store.repairs(opened.letter.id).await?;
+        Ok(repairs.iter().any(|repair| repair.active && repair.message != opened.message))
+    }
+
+    async fn store(&self, repairs: Vec<New>, applied: &mut Applied) -> Answer<()> {
+        let back: Vec<bool> = repairs.iter().map(|new| new.back).collect();
+        let stored = if self.dry_run || repairs.is_empty() {
+            vec![Stored::Stored; repairs.len()]
+        } else {
+            let repairs = repairs.into_iter().map(|new| (new.letter, new.repair)).collect();
+            self.office.store.repair_many(repairs, &self.deed, self.office.now()).await?
+        };
+        for (stored, back) in stored.into_iter().zip(back) {
             match stored {
+                Stored::Stored if back => applied.taken_back += 1,
                 Stored::Stored => applied.repaired += 1,
                 // Somebody was faster.
                 Stored::NotOpen(_) => applied.skipped += 1,

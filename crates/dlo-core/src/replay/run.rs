@@ -25,6 +25,9 @@ const AHEAD: f64 = 0.1;
 /// Whoever passed a message may still be telling of its failure.
 const SETTLING: Duration = Duration::from_secs(5);
 
+/// How long a death is believed to take, at most.
+pub const LONGEST_DEATH: Duration = Duration::from_secs(3_600);
+
 /// Items of a replay, by what is still to be done with them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tally {
@@ -262,13 +265,14 @@ fn in_doubt(count: u64) -> String {
 
 fn held_by_order(count: u64) -> String {
     format!(
-        "{count} not sent: an earlier letter of the same key has no good end, and order was asked for; settle the earlier ones, then resume, or cancel to give these back"
+        "{count} not sent: an earlier letter of the same key has no good end, and order was asked for; cancel to give these back, or settle the earlier one if it is in doubt or unknown, then resume"
     )
 }
 
-/// How long an outcome is waited for: letters of this kind take `usual` from their first failure to their death.
+/// How long an outcome is waited for: letters of this kind take `usual` from their first failure to their death. That is
+/// what others wrote on them, so it is believed up to [`LONGEST_DEATH`]; a longer window is said in the settings.
 pub fn window(settings: &Settings, usual: Option<Duration>) -> Duration {
-    settings.window.0.max(usual.unwrap_or_default())
+    settings.window.0.max(usual.unwrap_or_default().min(LONGEST_DEATH))
 }
 
 /// When a canary letter has had its time. One that the consumer passed is done with sooner, if letters of its kind are

@@ -105,7 +105,7 @@ impl Hand {
         let window = if self.engine.flaw.has(Flaw::ForgetWindow) { Duration::MAX } else { window };
         let Sorted { safe, before, late } = sort(&self.in_doubt().await?, window, self.now());
         let mut cleared = self.by_policy(late, settings).await?;
-        cleared.again.push((self.again(safe, settings).await?, Some(before)));
+        self.again(safe, Some(before), settings, &mut cleared).await?;
         Ok(cleared)
     }
 
@@ -114,20 +114,31 @@ impl Hand {
         let ignored = self.engine.flaw.has(Flaw::IgnorePolicy);
         match settings.doubts {
             DoubtPolicy::Hold if !ignored => Ok(Cleared { held: numbers.len() as u64, ..Cleared::default() }),
-            DoubtPolicy::Hold | DoubtPolicy::SendAgain => Ok(Cleared {
-                again: vec![(self.again(numbers, settings).await?, None)],
-                ..Cleared::default()
-            }),
+            DoubtPolicy::Hold | DoubtPolicy::SendAgain => {
+                let mut cleared = Cleared::default();
+                self.again(numbers, None, settings, &mut cleared).await?;
+                Ok(cleared)
+            }
         }
     }
 
-    async fn again(&self, numbers: Vec<u64>, settings: &Settings) -> Result<Prepared, StoreError> {
+    /// Intends them again. What the store does not hand out stays in doubt, and is for a person: its letter is in other
+    /// hands, or cannot be read any more.
+    async fn again(
+        &self,
+        numbers: Vec<u64>,
+        before: Option<Timestamp>,
+        settings: &Settings,
+        cleared: &mut Cleared,
+    ) -> Result<(), StoreError> {
         if numbers.is_empty() {
-            return Ok(Prepared::new());
+            return Ok(());
         }
         let lease = self.lease();
         let items: Vec<ToSend> = self.replays().intend_again(&self.run(&lease), &numbers, self.now()).await?;
-        Ok(self.outgoing(items, settings).await)
+        cleared.held += numbers.len().saturating_sub(items.len()) as u64;
+        cleared.again.push((self.outgoing(items, settings).await, before));
+        Ok(())
     }
 
     async fn in_doubt(&self) -> Result<Vec<Item>, StoreError> {

@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use dlo_core::id::ReplayId;
 use dlo_core::replay::family::{self, FamilyStep};
+use dlo_core::replay::run::CLAIM;
 use dlo_core::replay::{Replay, ReplayState};
 use dlo_core::time::Clock;
-use dlo_store::replays::{Replays, Turn, lease_name};
+use dlo_store::replays::{Replays, Run, Turn, lease_name};
 use dlo_store::{Deed, Page, StoreError};
-use tokio::task::JoinSet;
+use tokio::task::{self, JoinSet};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -74,8 +75,8 @@ impl Ended {
 impl Engine {
     pub(super) async fn run(self: Arc<Self>, stop: CancellationToken) {
         let mut bell = self.desk.listen();
-        let mut hands: JoinSet<(ReplayId, Ended)> = JoinSet::new();
-        let mut held: HashSet<ReplayId> = HashSet::new();
+        let mut hands: JoinSet<Ended> = JoinSet::new();
+        let mut held: HashMap<ReplayId, task::Id> = HashMap::new();
         let mut resting: HashMap<ReplayId, Instant> = HashMap::new();
         loop {
             resting.retain(|_, until| *until > Instant::now());
@@ -83,11 +84,10 @@ impl Engine {
                 Ok(active) => {
                     self.desk.only(&active.iter().map(|replay| replay.id).collect());
                     for replay in active {
-                        if !held.contains(&replay.id) && !resting.contains_key(&replay.id) {
-                            held.insert(replay.id);
-                            let engine = Arc::clone(&self);
-                            let stop = stop.clone();
-                            hands.spawn(async move { (replay.id, engine.take_in_hand(replay, stop).await) });
+                        if !held.contains_key(&replay.id) && !resting.contains_key(&replay.id) {
+                            let (id, engine) = (replay.id, Arc::clone(&self));
+                            let task = hands.spawn(engine.take_in_hand(replay, stop.clone()));
+                            held.insert(id, task.id());
                         }
                     }
                 }
@@ -103,10 +103,17 @@ impl Engine {
                 () = stop.cancelled() => break,
                 () = tokio::time::sleep(EVERY) => {}
                 _ = bell.changed() => {}
-                Some(ended) = hands.join_next() => {
-                    let Ok((id, ended)) = ended else { continue };
-                    held.remove(&id);
-                    resting.insert(id, Instant::now() + ended.pause());
+                Some(ended) = hands.join_next_with_id() => {
+                    let (task, ended) = ended.unwrap_or_else(|error| {
+                        tracing::error!(%error, "a replay fell out of hand; it is taken up again");
+                        (error.id(), Ended::Rest)
+                    });
+                    held.retain(|id, of| {
+                        if *of == task {
+                            resting.insert(*id, Instant::now() + ended.pause());
+                        }
+                        *of != task
+                    });
                 }
             }
         }
@@ -122,9 +129,14 @@ impl Engine {
                 "this server has no broker for {source}: add it to its config, or run the server that has it"
             ));
             self.desk.stands(id, Standing { runs: false, waits, rate: Some(0.0) });
+            if !replay.state.is_active()
+                && let Err(error) = self.put_away(id).await
+            {
+                tracing::warn!(replay = %id, %error, "a replay without a broker cannot be put away; it is tried again");
+            }
             return Ended::Rest;
         };
-        let holder = format!("{}/{}", self.holder, RUNS.fetch_add(1, Ordering::Relaxed));
+        let holder = self.new_holder();
         let lease = match self.leases.lease(&lease_name(id), &holder, TTL, self.clock.now()).await {
             Ok(Some(lease)) => lease,
             Ok(None) => return Ended::Elsewhere,
@@ -154,6 +166,26 @@ impl Engine {
                 if error.is_transient() { Ended::Elsewhere } else { Ended::Rest }
             }
         }
+    }
+
+    fn new_holder(&self) -> String {
+        format!("{}/{}", self.holder, RUNS.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// What needs no broker: sends that nobody recorded are in doubt, and of a replay that is over letters that were not
+    /// sent are open again. So nobody has to wait for a broker that is gone for good.
+    async fn put_away(&self, id: ReplayId) -> Result<(), StoreError> {
+        let holder = self.new_holder();
+        let Some(lease) = self.leases.lease(&lease_name(id), &holder, TTL, self.clock.now()).await? else {
+            return Ok(());
+        };
+        let run = Run { id, lease: &lease };
+        self.replays.doubt(&run, self.clock.now()).await?;
+        // A lease holds for far longer than one of these takes; the rest has its turn at the next look.
+        if self.replays.replay(id).await?.state.is_over() {
+            self.replays.give_back(&run, CLAIM as usize, self.clock.now()).await?;
+        }
+        self.leases.release(&lease_name(id), &holder).await
     }
 
     /// Moves every plan of several parts on by one step, where it is due.
@@ -217,5 +249,40 @@ impl Engine {
             leaves.clear();
         }
         leaves.insert(id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use dlo_core::replay::ItemState;
+    use dlo_store::replays::Run;
+
+    use super::*;
+    use crate::admit::tests::admitted;
+    use crate::office::Office;
+    use crate::replay::testing::{plan, turn};
+
+    #[tokio::test]
+    async fn letters_of_a_cancelled_replay_are_open_again_although_its_broker_is_gone() {
+        let directory = tempfile::tempdir().unwrap();
+        let office = Office::in_directory(directory.path());
+        let id = plan(&office, vec![admitted(r#"{"source":"orders","payload":1}"#); 3]).await;
+        turn(&office, id, &[ReplayState::Running]).await;
+        let (name, ttl, now) = (lease_name(id), Duration::from_secs(60), office.now());
+        let lease = office.store.lease(&name, "gone", ttl, now).await.unwrap().unwrap();
+        let run = Run { id, lease: &lease };
+        office.store.claim(&run, 9, now).await.unwrap();
+        office.store.intend(&run, 1, now).await.unwrap();
+        Leases::release(&office.store, &name, "gone").await.unwrap();
+        turn(&office, id, &[ReplayState::Cancelled]).await;
+        let stop = CancellationToken::new();
+        let engine = tokio::spawn(crate::replay::run(office.clone(), Vec::new(), stop.clone()));
+        let counts = async || office.store.replay(id).await.unwrap().counts;
+        while counts().await.get(ItemState::Released) < 2 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        assert_eq!(counts().await.get(ItemState::InDoubt), 1, "nobody knows whether it was sent");
+        stop.cancel();
+        engine.await.unwrap();
     }
 }

@@ -25,11 +25,15 @@ pub(super) enum Flaw {
     IgnorePace,
     /// Doubts are left to nobody: sent again whatever the policy says.
     IgnorePolicy,
+    /// What came back after a person let it go on is held against it, whenever it was sent.
+    JudgeByDeath,
+    /// A broker that does not answer is taken for one that has nothing to say.
+    ConcludeBlindly,
 }
 
 #[cfg(test)]
 impl Flaw {
-    pub(super) const ALL: [Self; 10] = [
+    pub(super) const ALL: [Self; 12] = [
         Self::RecordBeforePublish,
         Self::DoubtIsUnsent,
         Self::ForgetDoubts,
@@ -40,6 +44,8 @@ impl Flaw {
         Self::IgnorePause,
         Self::IgnorePace,
         Self::IgnorePolicy,
+        Self::JudgeByDeath,
+        Self::ConcludeBlindly,
     ];
 }
 

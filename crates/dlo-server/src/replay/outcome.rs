@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use dlo_core::broker::BrokerError;
 use dlo_core::replay::guard::CameBack;
 use dlo_core::replay::run::{ripe, window};
 use dlo_core::replay::{Item, ReplayState, Settings};
@@ -62,7 +63,10 @@ enum Progress {
     Positions(BTreeMap<i32, i64>),
     /// The queue was seen empty at this time: what was sent before is with a consumer, or done.
     EmptyAt(Timestamp),
+    /// The broker cannot tell.
     Unknown,
+    /// The broker did not answer: it is asked again, and nothing is concluded before.
+    Away,
 }
 
 impl Progress {
@@ -72,7 +76,7 @@ impl Progress {
                 next.get(&item.partition.unwrap_or(0)).is_some_and(|next| offset < *next)
             }),
             Self::EmptyAt(at) => item.sent_at.is_some_and(|sent| sent < *at),
-            Self::Unknown => false,
+            Self::Unknown | Self::Away => false,
         }
     }
 }
@@ -88,7 +92,7 @@ impl Hand {
         let queue = self.queue(&question.settings.target);
         let (progress, backlog) = self.progress(queue, question).await;
         looked.backlog = backlog;
-        if question.open {
+        if question.open && !matches!(progress, Progress::Away) {
             let window = window(&question.settings, question.usual);
             looked.concluded = self.conclude(window, &progress).await?;
             if question.state == ReplayState::Canary {
@@ -96,6 +100,7 @@ impl Hand {
             }
         }
         if question.traffic
+            && self.broker().ends_count()
             && let Ok(ends) = self.broker().ends(queue).await
         {
             looked.published = Some(ends.iter().map(|end| end.next).sum());
@@ -109,7 +114,8 @@ impl Hand {
         let mut all = Vec::new();
         for _ in 0..PAGES {
             let page = self.replays().returns(self.id, since, PAGE).await?;
-            let full = page.len() == PAGE;
+            // What has the time of the last comes along past the page.
+            let full = page.len() >= PAGE;
             since = page.last().map_or(since, |last| last.at);
             all.extend(page.into_iter().map(came_back));
             if !full {
@@ -119,19 +125,31 @@ impl Hand {
         Ok(all)
     }
 
+    fn is_away(&self, error: &BrokerError) -> bool {
+        error.is_transient() && !self.engine.flaw.has(Flaw::ConcludeBlindly)
+    }
+
     /// How far the consumer is, and how much is before it.
     async fn progress(&self, queue: &str, question: &Question) -> (Progress, Option<u64>) {
         let group = question.group.as_deref();
         let before = self.now();
-        let state = self.broker().inspector().inspect(queue, group).await.ok();
+        let state = match self.broker().inspector().inspect(queue, group).await {
+            Ok(state) => Some(state),
+            Err(error) if self.is_away(&error) => return (Progress::Away, None),
+            Err(_) => None,
+        };
         // Without a group a log says how much it holds, not how much is still to be read.
         let known = group.is_some() || !self.broker().capabilities().groups;
         let backlog = state.as_ref().filter(|_| known).and_then(|state| state.depth);
-        if let Some(group) = group.filter(|_| question.one_queue && question.open)
-            && let Ok(passed) = self.broker().passed(queue, group).await
-        {
-            let next = passed.into_iter().map(|one| (one.partition, one.next)).collect();
-            return (Progress::Positions(next), backlog);
+        if let Some(group) = group.filter(|_| question.one_queue && question.open) {
+            match self.broker().passed(queue, group).await {
+                Ok(passed) => {
+                    let next = passed.into_iter().map(|one| (one.partition, one.next)).collect();
+                    return (Progress::Positions(next), backlog);
+                }
+                Err(error) if self.is_away(&error) => return (Progress::Away, backlog),
+                Err(_) => {}
+            }
         }
         let empty = state.is_some_and(|state| state.depth == Some(0) && state.in_flight.unwrap_or(0) == 0);
         let progress =

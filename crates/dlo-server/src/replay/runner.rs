@@ -33,6 +33,8 @@ use super::traffic::Traffic;
 
 /// How often the stored replay and the outcomes are looked at without being rung.
 pub(super) const EVERY: Duration = Duration::from_secs(1);
+/// Not sending for longer is a break, after which sends and returns cannot be compared for a while.
+pub(super) const BREAK: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub(super) struct Runner {
@@ -44,6 +46,9 @@ pub(super) struct Runner {
     pub(super) publisher: Option<Arc<dyn Publisher>>,
     /// Intended, in order, and not with the broker yet.
     pub(super) ready: VecDeque<Ready>,
+    /// Bytes of what is in hand, by number, and their sum: no more is intended while they are many.
+    pub(super) sizes: HashMap<u64, u64>,
+    pub(super) bytes: u64,
     /// Keys of what is with the broker: a later message of the same key waits, so that their order is kept.
     pub(super) keys: HashMap<Payload, u32>,
     /// Ends that are not recorded yet.
@@ -66,10 +71,15 @@ pub(super) struct Runner {
     pub(super) since: Timestamp,
     pub(super) returns: Vec<CameBack>,
     pub(super) returned: HashSet<u64>,
+    /// Came back by now, and were sent before a person last let it go on.
+    pub(super) earlier: HashSet<u64>,
+    pub(super) returned_lately: VecDeque<Timestamp>,
     /// Failures that were counted when the returns were last looked for; and when they are being looked for now.
     pub(super) failed_seen: u64,
     pub(super) failed_asked: u64,
     pub(super) sent_lately: VecDeque<(Timestamp, u64)>,
+    /// Since when it has been sending without a break, by the steady clock.
+    pub(super) sending: Timestamp,
     pub(super) backlog: Option<u64>,
     pub(super) normal: Traffic,
     pub(super) canary_ripe: Option<Timestamp>,
@@ -120,6 +130,7 @@ impl Runner {
             tally: Tally::stored(&replay.counts),
             pacer: Pacer::after_another(steady),
             since: steady,
+            sending: steady,
             renewed: now,
             marked: now,
             hand,
@@ -128,6 +139,8 @@ impl Runner {
             usual,
             publisher: None,
             ready: VecDeque::new(),
+            sizes: HashMap::new(),
+            bytes: 0,
             keys: HashMap::new(),
             ends: Vec::new(),
             settling: false,
@@ -142,6 +155,8 @@ impl Runner {
             blocked: false,
             returns: Vec::new(),
             returned: HashSet::new(),
+            earlier: HashSet::new(),
+            returned_lately: VecDeque::new(),
             failed_seen: 0,
             failed_asked: 0,
             sent_lately: VecDeque::new(),
@@ -255,6 +270,9 @@ impl Runner {
         while self.sent_lately.front().is_some_and(|(at, _)| steady.since(*at) > LATELY) {
             self.sent_lately.pop_front();
         }
+        while self.returned_lately.front().is_some_and(|at| now.since(*at) > LATELY) {
+            self.returned_lately.pop_front();
+        }
         let halted = self.halted(now);
         let (good, failed) = outcomes(&self.replay.counts);
         let judged = &self.note.judged;
@@ -262,10 +280,10 @@ impl Runner {
             canary: (self.replay.state == ReplayState::Canary)
                 .then(|| self.tally.sent.saturating_sub(judged.sent)),
             returns: &self.returns,
-            sent_lately: self.sent_lately.iter().map(|(_, count)| count).sum(),
-            returned_lately: self.returns.iter().filter(|back| now.since(back.at) <= LATELY).count() as u64,
+            sent_lately: self.sent_lately(steady),
+            returned_lately: self.returned_lately.len() as u64,
             good: good.saturating_sub(judged.good),
-            failed: failed.saturating_sub(judged.failed),
+            failed: failed.saturating_sub(judged.failed + self.earlier.len() as u64),
             backlog: self.backlog,
             halted: halted.as_deref(),
             gone: self.gone.as_ref().map(|(why, ..)| why.as_str()),
@@ -274,6 +292,16 @@ impl Runner {
             more: self.tally.has_more(),
         };
         self.replay.settings.guards.judge(&sight)
+    }
+
+    /// Sends of the last moments, once there were such all the time: after a break, or in other hands before, what comes
+    /// back is of sends that are not counted here.
+    fn sent_lately(&self, steady: Timestamp) -> u64 {
+        let fresh = self.sent_lately.back().is_some_and(|(at, _)| steady.since(*at) <= BREAK);
+        if !fresh || steady.since(self.sending) < LATELY {
+            return 0;
+        }
+        self.sent_lately.iter().map(|(_, count)| count).sum()
     }
 
     /// What the consumer of the queues that are sent to says, if it is paused.

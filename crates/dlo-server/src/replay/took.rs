@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use dlo_core::broker::{BrokerError, Outgoing};
+use dlo_core::broker::{BrokerError, LostConfirm, Outgoing};
 use dlo_core::replay::run::Tally;
 use dlo_core::replay::{ItemState, Replay, ReplayState};
 use dlo_core::time::Timestamp;
@@ -17,9 +17,9 @@ use tokio::time::Instant;
 use super::calls::{Answer, Did, End, Kind, Prepared, Trouble};
 use super::doubts::Cleared;
 use super::hand::TTL;
-use super::note::{Judged, Note};
-use super::outcome::Looked;
+use super::note::Note;
 use super::runner::Runner;
+use super::seen::partitions;
 use super::send::{Ready, Unfit};
 
 /// How long a store that did not answer is left alone.
@@ -27,8 +27,6 @@ const STORE_PAUSE: Duration = Duration::from_millis(500);
 /// Pauses while the broker is away: the first, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LAST_PAUSE: Duration = Duration::from_secs(15);
-/// Returns that are kept for the guards; more say nothing more.
-const RETURNS: usize = 1_000;
 
 impl Runner {
     pub(super) fn took(&mut self, did: Did) -> Result<(), StoreError> {
@@ -184,6 +182,9 @@ impl Runner {
         self.by_generation[usize::from(generation % 2 == 1)] += 1;
         match outgoing {
             Ok(outgoing) => {
+                let size = outgoing.message.payload.0.len() as u64;
+                self.bytes += size;
+                self.bytes -= self.sizes.insert(number, size).unwrap_or(0);
                 let key = outgoing.message.key.clone();
                 let ready = Ready { number, key, outgoing, again, before, generation };
                 if first { self.ready.push_front(ready) } else { self.ready.push_back(ready) }
@@ -215,6 +216,9 @@ impl Runner {
                 }
             }
         }
+        if self.lost_confirm() == LostConfirm::ReadBack {
+            self.normal.markers += partitions(&answer.ends);
+        }
         if answer.taken {
             (self.proven, self.refused) = (true, None);
         }
@@ -231,7 +235,8 @@ impl Runner {
     }
 
     fn recorded(&mut self, ends: Vec<End>) {
-        for End { generation, end, .. } in ends {
+        for End { number, generation, end } in ends {
+            self.bytes -= self.sizes.remove(&number).unwrap_or(0);
             self.tally.in_hand = self.tally.in_hand.saturating_sub(1);
             let left = &mut self.by_generation[usize::from(generation % 2 == 1)];
             *left = left.saturating_sub(1);
@@ -249,6 +254,11 @@ impl Runner {
                 SendEnd::Refused(_) => {}
             }
         }
+        // It was halted while these were with the broker: they were sent before, though recorded after.
+        if matches!(self.replay.state, ReplayState::Paused | ReplayState::Stopped) {
+            let replay = self.replay.clone();
+            self.judge(&replay);
+        }
     }
 
     fn refreshed(&mut self, writes: u64, replay: Replay) {
@@ -263,6 +273,13 @@ impl Runner {
         }
         if replay.state == ReplayState::Running && self.replay.state != ReplayState::Running {
             self.since = self.hand.steady();
+        }
+        match (self.replay.state.is_active(), replay.state.is_active()) {
+            // A person halted it.
+            (true, false) if !replay.state.is_over() => self.judge(&replay),
+            // What could not be cleared before may be now.
+            (false, true) => self.held = 0,
+            (true, true | false) | (false, false) => {}
         }
         if writes == self.writes && !self.is_writing() {
             let stored = Tally::stored(&replay.counts);
@@ -304,27 +321,6 @@ impl Runner {
         }
     }
 
-    fn saw(&mut self, looked: Looked) {
-        self.looked = Some((looked.at, Instant::now()));
-        self.failed_seen = self.failed_asked;
-        self.backlog = looked.backlog;
-        self.canary_ripe = looked.canary_ripe;
-        for (number, back) in looked.returns {
-            let new = self.note.judged.until.is_none_or(|until| back.at > until);
-            if new && self.returned.insert(number) && self.returns.len() < RETURNS {
-                self.returns.push(back);
-            }
-        }
-        if looked.concluded > 0 {
-            self.writes += 1;
-            self.dry = false;
-            self.refreshed = None;
-        }
-        if let Some(published) = looked.published {
-            self.normal.seen(published, self.tally.sent);
-        }
-    }
-
     fn cleared(&mut self, cleared: Cleared) {
         self.held = cleared.held;
         self.dry = false;
@@ -345,10 +341,7 @@ impl Runner {
     fn turned(&mut self, replay: Replay) {
         match replay.state {
             ReplayState::Running => self.since = self.hand.steady(),
-            ReplayState::Paused | ReplayState::Stopped => {
-                self.note.judged = Judged::now(&replay.counts, self.tally.sent, self.hand.now());
-                self.to_judge = true;
-            }
+            ReplayState::Paused | ReplayState::Stopped => self.judge(&replay),
             ReplayState::Planned
             | ReplayState::AwaitingApproval
             | ReplayState::Canary

@@ -7,6 +7,8 @@ use tokio::time::Instant;
 pub(super) struct Traffic {
     last: Option<(i64, u64, Instant)>,
     pub(super) rate: Option<f64>,
+    /// Records beside the messages that we wrote: a transaction leaves one in every partition it touched.
+    pub(super) markers: u64,
 }
 
 impl Traffic {

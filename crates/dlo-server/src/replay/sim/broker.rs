@@ -235,6 +235,10 @@ impl Broker for Ends {
         Ok(ends)
     }
 
+    fn ends_count(&self) -> bool {
+        self.has_positions()
+    }
+
     async fn passed(&self, queue: &str, _: &str) -> Result<Vec<Passed>, BrokerError> {
         if !self.has_positions() {
             return Err(BrokerError::Refused(format!("`{queue}` keeps no positions of groups")));

@@ -12,6 +12,8 @@ use super::world::{Stands, World};
 /// A pause is obeyed within this, and a server that was not rung sees it within that.
 const RUNG: Duration = Duration::from_millis(100);
 const SEEN: Duration = Duration::from_millis(1_300);
+/// A lease runs out, servers start again, and frozen ones wake within this.
+const HALTED: Duration = Duration::from_secs(90);
 
 impl World {
     /// The same letter is in the queue for the second time.
@@ -49,7 +51,9 @@ impl World {
             let late = Duration::from_secs(3) + latency * 4;
             let same = self.returns.iter().any(|back| {
                 let soon = back.sent_at.is_none_or(|sent| back.at.since(sent) <= within);
-                soon && back.error_class == back.former_class && back.at > let_go && at.since(back.at) > late
+                // What was sent before a person let it go on was judged before.
+                let ours = back.sent_at.unwrap_or(back.at) > let_go;
+                soon && ours && back.error_class == back.former_class && at.since(back.at) > late
             });
             // A store that fails, or nobody there to see it, takes longer.
             if same && self.scenario.store_fails == 0.0 && self.scenario.life.is_none() {
@@ -84,9 +88,31 @@ impl World {
         if row.sent_at.is_none_or(|sent| now.since(sent) < window) {
             self.fault("an outcome was concluded before its window was over".to_owned());
         }
+        if !presumed && self.is_out_since(Duration::from_secs(1)) {
+            self.fault("an outcome was given up while the broker was away".to_owned());
+        }
         let passed = self.queue.iter().any(|record| record.number == number && record.passed);
         if presumed && !passed {
             self.fault("a letter was presumed recovered that nobody had consumed".to_owned());
+        }
+    }
+
+    /// Of a replay that has long been halted nothing is left in the hands of somebody who is gone.
+    pub(super) fn check_halted(&mut self) {
+        let long = self.halted.is_some_and(|since| since.elapsed() > HALTED);
+        let settled = self.began.elapsed() > self.scenario.calm + HALTED;
+        if long && settled && self.counts().get(ItemState::Intended) > 0 {
+            self.fault("a halted replay has sends of which nobody says what became".to_owned());
+        }
+    }
+
+    /// A guard that has spoken does not speak again of what was sent before a person let it go on.
+    pub(super) fn check_stop(&mut self, reason: Option<&str>) {
+        let let_go = self.now().minus(self.let_go.elapsed());
+        let since = |back: &dlo_store::replays::Return| back.sent_at.unwrap_or(back.at) >= let_go;
+        let for_returns = reason.is_some_and(|reason| reason.contains("came back"));
+        if for_returns && self.judged && !self.returns.iter().any(since) {
+            self.fault("a replay was stopped for letters that were judged before".to_owned());
         }
     }
 

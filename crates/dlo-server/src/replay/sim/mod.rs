@@ -37,7 +37,7 @@ use store::Book;
 use world::{Shared, StoreFlaw};
 
 /// Past this a replay that is not over hangs.
-const LONG: Duration = Duration::from_secs(1_200);
+const LONG: Duration = Duration::from_secs(3_600);
 /// Seeds within which each planted mistake must be found.
 const FOUND_WITHIN: u64 = 3_000;
 
@@ -78,7 +78,8 @@ fn run(seed: u64, mistakes: Mistakes, log: bool) -> (BTreeSet<String>, Vec<Strin
 async fn at_rest(shared: Shared) {
     loop {
         sleep(Duration::from_secs(1)).await;
-        let world = shared.world();
+        let mut world = shared.world();
+        world.check_halted();
         let open = [ItemState::Sent, ItemState::Claimed, ItemState::Intended];
         let counts = world.counts();
         if world.replay.state.is_over() && open.iter().all(|state| counts.get(*state) == 0) {
@@ -114,6 +115,8 @@ async fn live(shared: &Shared, life: &Arc<Life>, flaw: Option<Flaw>) {
         source: "orders".to_owned(),
         broker: Arc::new(Ends::new(shared.clone(), Arc::clone(life))),
         queue: "orders".to_owned(),
+        dlq: "orders.dlq".to_owned(),
+        mapper: Default::default(),
         group: Some("shop".to_owned()),
     };
     shared.world().desks.push(Arc::clone(&desk));

@@ -10,8 +10,9 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::scenario::{Act, Fate};
 use super::world::{Shared, Stands, World, letter};
 
-/// How often a person looks, once it is calm.
+/// How often a person looks, once it is calm: an eager one, and one who has other things to do.
 const ROUND: Duration = Duration::from_secs(5);
+const LAZY: Duration = Duration::from_secs(200);
 
 impl World {
     pub(super) fn settle_one(&mut self, number: usize, how: Settling) -> bool {
@@ -103,6 +104,8 @@ impl World {
     fn resume(&mut self) {
         let canary = self.replay.settings.canary > 0 && self.dice.random_bool(0.5);
         self.let_go = Instant::now();
+        let calmly = self.scenario.life.is_none() && self.scenario.store_fails == 0.0;
+        self.judged = self.replay.state == ReplayState::Stopped && calmly;
         self.moved(if canary { ReplayState::Canary } else { ReplayState::Running }, None);
     }
 
@@ -143,9 +146,9 @@ pub(super) async fn consume(shared: Shared) {
 }
 
 pub(super) async fn people(shared: Shared) {
-    let (acts, began, calm) = {
+    let (acts, began, calm, lazy) = {
         let world = shared.world();
-        (world.scenario.acts.clone(), world.began, world.scenario.calm)
+        (world.scenario.acts.clone(), world.began, world.scenario.calm, world.scenario.lazy)
     };
     for (at, act) in acts {
         sleep_until(began + at).await;
@@ -155,7 +158,7 @@ pub(super) async fn people(shared: Shared) {
     }
     sleep_until(began + calm).await;
     loop {
-        sleep(ROUND).await;
+        sleep(if lazy { LAZY } else { ROUND }).await;
         shared.world().tend();
     }
 }

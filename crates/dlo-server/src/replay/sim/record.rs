@@ -104,6 +104,7 @@ impl World {
         let from = self.replay.state;
         self.note(|| format!("replay {from} -> {to}: {reason:?}"));
         self.check_end(to);
+        self.check_stop(reason.as_deref());
         self.replay.state = to;
         self.replay.stop_reason = reason;
         self.halted = (!to.is_active()).then(tokio::time::Instant::now);

@@ -63,6 +63,10 @@ pub(super) struct Scenario {
     /// How long the consumer takes for a message, and a death to be captured, at most.
     pub(super) handling: Duration,
     pub(super) usual: Option<Duration>,
+    /// A letter that cannot be read any more once it was in doubt.
+    pub(super) damaged: Option<usize>,
+    /// The person who tends it looks rarely.
+    pub(super) lazy: bool,
 }
 
 impl Scenario {
@@ -102,6 +106,8 @@ impl Scenario {
             rings: dice.random_bool(0.5),
             handling: Duration::from_millis(dice.random_range(1..800)),
             usual: dice.random_bool(0.5).then(|| Duration::from_millis(dice.random_range(100..8_000))),
+            lazy: dice.random_bool(0.2),
+            damaged: dice.random_bool(0.2).then(|| dice.random_range(0..letters)),
         }
     }
 }

@@ -114,7 +114,11 @@ impl Replays for Book {
             let replay = world.whole();
             let left = [ItemState::Sent, ItemState::Claimed, ItemState::Intended];
             let left = left.iter().any(|state| replay.counts.get(*state) > 0);
-            let due = replay.state.is_active() || (replay.state.is_over() && left);
+            let halted = matches!(replay.state, ReplayState::Paused | ReplayState::Stopped)
+                && world.store_flaw != Some(StoreFlaw::ForgetHalted);
+            let due = replay.state.is_active()
+                || (replay.state.is_over() && left)
+                || (halted && replay.counts.get(ItemState::Intended) > 0);
             Ok(if due { vec![replay] } else { Vec::new() })
         })
         .await
@@ -200,7 +204,9 @@ impl Replays for Book {
             world.fenced(run, now)?;
             let mut items = Vec::new();
             for number in numbers.iter().map(|number| *number as usize) {
-                if world.replay.state.is_active() && world.rows[number].state == ItemState::InDoubt {
+                let readable = world.scenario.damaged != Some(number);
+                let active = world.replay.state.is_active();
+                if active && readable && world.rows[number].state == ItemState::InDoubt {
                     (world.rows[number].state, world.rows[number].letter) =
                         (ItemState::Intended, Stands::Claimed);
                     items.push(world.to_send(number));
@@ -343,6 +349,10 @@ impl Replays for Book {
         _: &Deed,
         _: Timestamp,
     ) -> Result<Vec<Repaired>, StoreError> {
+        unused()
+    }
+
+    async fn last_repaired(&self, _: ReplayId) -> Result<Option<Timestamp>, StoreError> {
         unused()
     }
 

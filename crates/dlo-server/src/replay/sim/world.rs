@@ -28,10 +28,13 @@ pub(super) enum StoreFlaw {
     ClaimUnchecked,
     /// Items are handed out without a record of it.
     SkipIntent,
+    /// A halted replay is in nobody's hands, whatever was left of it.
+    ForgetHalted,
 }
 
 impl StoreFlaw {
-    pub(super) const ALL: [Self; 3] = [Self::IgnoreFence, Self::ClaimUnchecked, Self::SkipIntent];
+    pub(super) const ALL: [Self; 4] =
+        [Self::IgnoreFence, Self::ClaimUnchecked, Self::SkipIntent, Self::ForgetHalted];
 }
 
 /// Where a letter stands, beside the items that speak of it.
@@ -95,6 +98,8 @@ pub(super) struct World {
     /// Since when the replay is not to send; and when a person last let it go on.
     pub(super) halted: Option<Instant>,
     pub(super) let_go: Instant,
+    /// A guard had halted it before, and nothing kept its server from noting so.
+    pub(super) judged: bool,
     pub(super) desks: Vec<Arc<ReplayDesk>>,
     pub(super) wrong: BTreeSet<String>,
     pub(super) log: Option<Vec<String>>,
@@ -127,6 +132,7 @@ impl Shared {
             fastest: scenario.settings.pace.rate(None),
             halted: None,
             let_go: began,
+            judged: false,
             desks: Vec::new(),
             wrong: BTreeSet::new(),
             log: log.then(Vec::new),
@@ -227,6 +233,12 @@ impl World {
     pub(super) fn is_out(&self) -> bool {
         let at = self.began.elapsed();
         self.scenario.outages.iter().any(|(from, to)| *from <= at && at < *to)
+    }
+
+    /// Whether the broker has been away for this long.
+    pub(super) fn is_out_since(&self, long: Duration) -> bool {
+        let at = self.began.elapsed();
+        self.scenario.outages.iter().any(|(from, to)| *from + long <= at && at < *to)
     }
 
     pub(super) fn chance(&mut self, share: f64) -> bool {

@@ -15,6 +15,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use dlo_core::id::ReplayId;
+use dlo_core::replay::run::window;
 use dlo_core::replay::{ItemState, ReplayState};
 use serde::{Deserialize, Serialize};
 
@@ -61,7 +62,11 @@ pub(crate) async fn list(
 pub(crate) async fn show(State(office): State<Arc<Office>>, Id(id): Id<ReplayId>) -> Answer<Response> {
     let replay = office.store.replay(id).await?;
     let children = office.store.children(id).await?;
-    Ok(Json(ReplayOut::new(&replay, &children, &office.replays)).into_response())
+    let mut out = ReplayOut::new(&replay, &children, &office.replays);
+    if children.is_empty() {
+        out.waits_for_outcomes(window(&replay.settings, office.store.usual_death(id).await?));
+    }
+    Ok(Json(out).into_response())
 }
 
 pub(crate) async fn items(

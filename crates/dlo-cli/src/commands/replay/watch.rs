@@ -36,9 +36,10 @@ pub(super) fn run(client: &Client, out: Out, id: ReplayId) -> Outcome {
     screen.progress.end();
     let replay = client.get(&path(id, ""), &[])?;
     if out.json {
-        return out.value(&replay);
+        out.value(&replay)?;
+    } else {
+        show::run(client, out, id)?;
     }
-    show::run(client, out, id)?;
     match text_of(&replay, "state").parse() {
         Ok(ReplayState::Stopped | ReplayState::Paused) => Err(Failure::new(
             Exit::Refused,

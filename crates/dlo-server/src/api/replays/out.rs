@@ -1,10 +1,13 @@
 //! Replays and their items as JSON.
 
+use std::time::Duration;
+
 use dlo_core::id::{LetterId, ReplayId};
 use dlo_core::replay::{
     Approval, Excluded, Item, ItemState, PlannedKind, Replay, ReplayCause, ReplayState, Settings, send_id,
 };
 use dlo_core::time::Timestamp;
+use dlo_core::units::HumanDuration;
 use serde::Serialize;
 
 use crate::replay::ReplayDesk;
@@ -35,6 +38,9 @@ pub(crate) struct ReplayOut<'a> {
     approvals_needed: u8,
     approvals: &'a [Approval],
     settings: &'a Settings,
+    /// How long outcomes are waited for, by the settings and by what its letters took to die; told of one replay only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    outcome_window: Option<HumanDuration>,
     /// Letters that are frozen in it.
     total: u64,
     #[serde(flatten)]
@@ -95,6 +101,7 @@ impl<'a> ReplayOut<'a> {
             approvals_needed: replay.approvals_needed,
             approvals: &replay.approvals,
             settings: &replay.settings,
+            outcome_window: None,
             total: replay.counts.total(),
             counts: CountsOut {
                 waiting: of(ItemState::Frozen) + of(ItemState::Claimed) + of(ItemState::Intended),
@@ -114,6 +121,12 @@ impl<'a> ReplayOut<'a> {
             doubts: &replay.doubts,
             children: children.iter().map(|child| ReplayOut::new(child, &[], desk)).collect(),
         }
+    }
+}
+
+impl ReplayOut<'_> {
+    pub(super) fn waits_for_outcomes(&mut self, window: Duration) {
+        self.outcome_window = Some(HumanDuration(window));
     }
 }
 

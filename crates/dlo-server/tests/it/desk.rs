@@ -5,7 +5,7 @@ use std::sync::Arc;
 use dlo_brokers::memory::{MemoryBroker, MemoryConfig};
 use dlo_core::broker::Broker;
 use dlo_core::redact::Redactor;
-use dlo_server::{CaptureSpec, ReplayTarget, ServerConfig, SourceReplay, WrittenRules};
+use dlo_server::{CaptureSpec, ReplayTarget, ServerConfig, SourceReplay, Token, WrittenRules};
 use dlo_store::StoreLimits;
 
 use crate::office::{Office, clock};
@@ -35,6 +35,8 @@ async fn office(config: ServerConfig) -> Office {
             source: "orders".to_owned(),
             broker: Arc::clone(&broker),
             queue: "orders".to_owned(),
+            dlq: "orders.dlq".to_owned(),
+            mapper: Default::default(),
             group: None,
         };
         server.capture(CaptureSpec::new("orders", broker, "orders", "orders.dlq")).target(target)
@@ -130,15 +132,24 @@ async fn a_critical_source_asks_for_approval_before_anybody_presses() {
     let mut config = ServerConfig::default();
     let critical = SourceReplay { approvals: 1, ..SourceReplay::default() };
     config.replay.sources.insert("orders".to_owned(), critical);
+    let (common, alice) = ("common-token-0123456789", "alice-token-0123456789");
+    config.token = Some(Token::new(common).unwrap());
+    config.tokens = vec![("alice".to_owned(), Token::new(alice).unwrap())];
     let office = office(config).await;
-    let id = office.letter(&letter(1)).await;
-    has(
-        &office.get(&format!("/letters/{id}")).await.text(),
-        &["Yes, with approval", "somebody else must approve"],
-    );
-    has(&office.get("/replays/new?q=source:orders").await.text(), &["The source orders is critical"]);
-    let replay = plan(&office, r#"{"query":"source:orders","reason":"x"}"#).await;
-    let html = office.get(&format!("/replays/{replay}")).await.text();
+    let send = async |method: &str, path: &str, token: &str, body: &str| {
+        let bearer = format!("Bearer {token}");
+        let headers = [("authorization", bearer.as_str()), ("content-type", "application/json")];
+        office.send(method, path, &headers, body.as_bytes()).await
+    };
+    let taken = send("POST", "/api/v1/letters", common, &letter(1)).await.json();
+    let id = taken["results"][0]["id"].as_str().unwrap().to_owned();
+    let get = async |path: String| send("GET", &path, common, "").await.text();
+    has(&get(format!("/letters/{id}")).await, &["Yes, with approval", "somebody else must approve"]);
+    has(&get("/replays/new?q=source:orders".to_owned()).await, &["The source orders is critical"]);
+    // Who plans what needs an approval proves who it is.
+    let body = r#"{"query":"source:orders","reason":"x"}"#;
+    let planned = send("POST", "/api/v1/replays", alice, body).await.json();
+    let html = get(format!("/replays/{}", planned["id"].as_str().unwrap())).await;
     has(&html, &["1 approval is needed, 0 given", "An approval needs a token with a name"]);
 }
 

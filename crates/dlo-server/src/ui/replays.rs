@@ -67,13 +67,13 @@ impl ReplayLine {
 
 /// What letters of a replay have in common, else how they were asked for.
 pub(crate) fn about(replay: &Replay) -> String {
-    if let (Some(query), None) = (&replay.query, replay.parent) {
-        return query.clone();
+    if let (Some(source), Some(class)) = (&replay.source, &replay.error_class) {
+        return format!("{source}: {class}");
     }
-    let class = replay.error_class.as_deref().unwrap_or("no error class");
-    match &replay.source {
-        Some(source) => format!("{source}: {class}"),
-        None => "letters named by their ids".to_string(),
+    match (&replay.query, &replay.source) {
+        (Some(query), _) => query.clone(),
+        (None, Some(source)) => format!("{source}: no error class"),
+        (None, None) => "letters named by their ids".to_string(),
     }
 }
 

@@ -113,7 +113,7 @@ const TYPOS: &[(&str, &str)] = &[
     ),
     (
         "colour = 1",
-        "dlo.toml, line 1: `colour` is not a setting; known here: server, brokers, sources, rules, redact, replay, log, consume, consumers",
+        "dlo.toml, line 1: `colour` is not a setting; known here: server, brokers, sources, rules, redact, teams, replay, log, consume, consumers",
     ),
     ("\n\n[server]\nlisten = 8404", "dlo.toml, line 4: `server.listen` expected text in quotes, found 8404"),
     (

@@ -97,7 +97,8 @@ impl Guards {
     }
 
     fn recurrence(&self, sight: &Sight<'_>) -> Option<Ruling> {
-        let within = self.recurrence?.0;
+        // A file cannot say "none": no time at all switches it off as well.
+        let within = self.recurrence.map(|within| within.0).filter(|within| !within.is_zero())?;
         let same: Vec<&CameBack> = sight.returns.iter().filter(|one| one.is_the_same_again(within)).collect();
         let class = same.first()?.class.as_deref().unwrap_or("an error without a class");
         let count = same.len();
@@ -232,8 +233,11 @@ mod tests {
         assert_eq!(guards.judge(&sight(&[back(2, "Timeout")])), Ruling::Go);
         assert_eq!(guards.judge(&sight(&[back(31, "KeyError")])), Ruling::Go);
         assert!(matches!(guards.judge(&sight(&[back(30, "KeyError")])), Ruling::Stop(..)));
+        let zero = Guards { recurrence: Some(HumanDuration(Duration::ZERO)), ..guards.clone() };
         let off = Guards { recurrence: None, ..guards };
-        assert_eq!(off.judge(&sight(&[back(2, "KeyError")])), Ruling::Go);
+        for none in [off, zero] {
+            assert_eq!(none.judge(&sight(&[back(0, "KeyError")])), Ruling::Go);
+        }
     }
 
     #[test]

@@ -66,7 +66,7 @@ impl Default for Pace {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Guards {
-    /// Stops when a letter of this replay comes back with the class it had, within this time of its send.
+    /// Stops when a letter of this replay comes back with the class it had, within this time of its send; zero switches it off.
     pub recurrence: Option<HumanDuration>,
     /// Stops when more letters came back than were sent, over the last ten seconds.
     pub refill: bool,

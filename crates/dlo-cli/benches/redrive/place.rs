@@ -5,7 +5,8 @@ use std::sync::Arc;
 use dlo_core::broker::{Broker, TopologySpec};
 
 pub(crate) const QUEUE: &str = "orders";
-pub(crate) const DEAD: &str = "orders.dlq";
+/// A name that every broker takes: SQS has no dots.
+pub(crate) const DEAD: &str = "orders-dlq";
 
 pub(crate) struct Place {
     /// What `[brokers.x]` says.

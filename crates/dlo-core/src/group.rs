@@ -9,12 +9,29 @@ mod likeness;
 
 use serde::Serialize;
 
+use crate::codes::coded;
 use crate::id::GroupId;
 use crate::letter::Status;
 use crate::time::Timestamp;
 
 pub use life::{Change, GroupDeed, GroupStatus, Illegal, Life, Snooze};
 pub use likeness::{Part, Similar, similar, why};
+
+coded! {
+    /// How groups are listed.
+    #[derive(Default)]
+    pub enum GroupOrder as "order" {
+        /// Last seen first.
+        #[default]
+        LastSeen = 1 => "last_seen",
+        /// First seen last of all first: what is new.
+        FirstSeen = 2 => "first_seen",
+        /// Most open letters first. Numbers move while one pages: a group may be shown twice, or not.
+        MostOpen = 3 => "most_open",
+        /// Oldest open letter first; groups without open letters are left out.
+        OldestOpen = 4 => "oldest_open",
+    }
+}
 
 /// A group as lists show it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -50,6 +67,30 @@ pub struct Group {
 }
 
 impl Group {
+    /// A group that nobody has looked at and that has no letters yet.
+    pub fn begun(id: GroupId, version: u32, source: &str, at: Timestamp) -> Self {
+        Self {
+            id,
+            fingerprint_version: version,
+            source: source.to_string(),
+            queue: String::new(),
+            consumer: None,
+            event_type: None,
+            error_class: None,
+            template: String::new(),
+            overflow: false,
+            life: Life::default(),
+            owner: None,
+            owner_by_hand: false,
+            assignee: None,
+            merged_into: None,
+            members: 0,
+            first_seen: at,
+            last_seen: at,
+            counts: StatusCounts::default(),
+        }
+    }
+
     /// The group that speaks for it: itself, unless it was merged.
     pub fn head(&self) -> GroupId {
         self.merged_into.unwrap_or(self.id)
@@ -146,26 +187,8 @@ pub(crate) mod tests {
 
     /// A group without letters, to be filled in.
     pub(crate) fn group(source: &str, number: u128) -> Group {
-        Group {
-            id: GroupId(Uuid::from_u128(number)),
-            fingerprint_version: 1,
-            source: source.into(),
-            queue: source.into(),
-            consumer: None,
-            event_type: None,
-            error_class: None,
-            template: String::new(),
-            overflow: false,
-            life: Life::default(),
-            owner: None,
-            owner_by_hand: false,
-            assignee: None,
-            merged_into: None,
-            members: 0,
-            first_seen: Timestamp::EPOCH,
-            last_seen: Timestamp::EPOCH,
-            counts: StatusCounts::default(),
-        }
+        let id = GroupId(Uuid::from_u128(number));
+        Group { queue: source.into(), ..Group::begun(id, 1, source, Timestamp::EPOCH) }
     }
 
     #[test]

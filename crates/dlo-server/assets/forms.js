@@ -32,11 +32,21 @@ export function gather(form) {
   return body;
 }
 
+/** A header holds bytes, not letters: the name as UTF-8, byte by byte. */
+function encodeName(name) {
+  return String.fromCharCode(...new TextEncoder().encode(name));
+}
+
 /** One request to the API. Throws an `Error` whose message is the problem's detail. */
 export async function call(what, body) {
   const [method, path] = what.split(" ");
-  const headers = { "dlo-author": await author(), accept: "application/json" };
-  if (!headers["dlo-author"]) delete headers["dlo-author"];
+  const headers = { accept: "application/json" };
+  // Looking needs no name; whoever does not want to say it does nothing.
+  if (method !== "GET") {
+    const name = await author();
+    if (!name) throw new Error("Nothing was done: it needs your name for the audit log.");
+    headers["dlo-author"] = encodeName(name);
+  }
   if (body !== undefined) headers["content-type"] = "application/json";
   let answer;
   try {
@@ -46,7 +56,7 @@ export async function call(what, body) {
   }
   const text = await answer.text();
   let parsed;
-  try { parsed = text ? JSON.parse(text) : {}; } catch { parsed = {}; }
+  try { parsed = text ? JSON.parse(text) : {}; } catch { parsed = { text: text.trim() }; }
   if (!answer.ok) throw new Error(parsed.detail ?? `The office answered ${answer.status}.`);
   return parsed;
 }
@@ -67,7 +77,7 @@ function follow(form, answer) {
   // A change of many, none of which could be made, says why for each; one of them is enough for a person.
   if (answer.changed === 0 && answer.results?.length) throw new Error(answer.results[0].detail ?? "Nothing was changed.");
   const then = form.dataset.then ?? "reload";
-  if (form.dataset.done) say(form.dataset.done);
+  if (then === "say") say(answer.text ?? "Done.");
   if (then === "reload") location.reload();
   else if (then.startsWith("/")) location.assign(then.replaceAll(/\{(\w+)\}/g, (_, name) => encodeURIComponent(answer[name] ?? "")));
   form.dispatchEvent(new CustomEvent("answered", { detail: answer, bubbles: true }));

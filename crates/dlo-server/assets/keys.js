@@ -34,7 +34,7 @@ function walk(step) {
 
 function listed() {
   const own = [...document.querySelectorAll("[data-key]")].map((element) =>
-    [element.dataset.key, element.getAttribute("aria-label") ?? element.textContent.trim()]);
+    [element.dataset.key, element.getAttribute("aria-label") ?? element.labels?.[0]?.innerText ?? element.textContent.trim()]);
   return [...FIXED, ...own];
 }
 
@@ -55,7 +55,8 @@ export async function showKeys() {
 
 function press(key) {
   const element = [...document.querySelectorAll("[data-key]")].find((one) => one.dataset.key === key && !one.disabled && one.offsetParent);
-  element?.click();
+  if (element?.matches("input, textarea")) element.focus();
+  else element?.click();
   return element !== undefined;
 }
 

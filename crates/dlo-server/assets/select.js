@@ -1,5 +1,6 @@
 // Selecting rows: one by one, a range with Shift, the page, and then "all that match" with the exact number, which is
 // counted by the office at that moment. The bar below says what is chosen; its form gets the ids or the query.
+import { say } from "./dialog.js";
 import { call } from "./forms.js";
 
 let anchor = null;
@@ -55,8 +56,15 @@ async function takeAll(bar, button) {
   button.disabled = true;
   try {
     const answer = await call(`GET /api/v1/letters/count?q=${encodeURIComponent(bar.dataset.query)}`);
+    if (answer.more) {
+      say("More than a million letters match; make the query narrower.");
+      return;
+    }
     bar.dataset.all = "yes";
     bar.dataset.count = answer.count;
+  } catch (error) {
+    say(error.message);
+    return;
   } finally {
     button.disabled = false;
   }

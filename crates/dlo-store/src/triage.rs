@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use dlo_core::deploy::{Deploy, NewDeploy};
+pub use dlo_core::group::GroupOrder;
 use dlo_core::group::{Change, Group, GroupStatus, Illegal, Similar};
 use dlo_core::id::{GroupId, LetterId};
 use dlo_core::letter::Status;
@@ -188,20 +189,6 @@ pub enum Changed {
         why: Illegal,
     },
     Missing,
-}
-
-/// How groups are listed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
-pub enum GroupOrder {
-    /// Last seen first.
-    #[default]
-    LastSeen,
-    /// First seen last of all first: what is new.
-    FirstSeen,
-    /// Most open letters first. Numbers move while one pages: a group may be shown twice, or not.
-    MostOpen,
-    /// Oldest open letter first; groups without open letters are left out.
-    OldestOpen,
 }
 
 /// Groups with open letters, counted for the views that everybody has.

@@ -88,7 +88,7 @@ test("before the fix the replay stops by itself and says why; after it, it compl
 
   await page.goto(office.url);
   await page.getByRole("button", { name: "Fix the tax table" }).click();
-  await page.getByText("can be replayed now").waitFor();
+  await page.getByText("can be sent on").waitFor();
 
   await page.goto(`${office.url}/groups`);
   await replay(page, "the tax table knows the new districts");
@@ -109,6 +109,29 @@ async function replay(page, reason) {
   await page.waitForURL(/\/replays\/[0-9a-f-]{36}/);
   await page.getByRole("button", { name: /^Start/ }).click();
 }
+
+test("a name that no header can hold as it is stands in the audit log as it was written", async () => {
+  await introduce(page, office.url, encodeURIComponent("Žofia 山田"));
+  await page.goto(`${office.url}/groups?view=all`);
+  await page.getByRole("link", { name: /JSONDecodeError/ }).first().click();
+  await page.getByRole("button", { name: "Being fixed" }).click();
+  await page.locator("h1 .badge.fixing").waitFor();
+  await page.goto(`${office.url}/audit`);
+  assert.match(await page.locator("main").innerText(), /Žofia 山田/);
+  await introduce(page, office.url);
+});
+
+test("whoever does not say who they are changes nothing", async () => {
+  await page.context().clearCookies();
+  await page.goto(`${office.url}/groups?view=all`);
+  await page.getByRole("link", { name: /JSONDecodeError/ }).first().click();
+  await page.getByRole("button", { name: "Ignore" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Cancel" }).click();
+  await page.getByText("Nothing was done").waitFor();
+  await page.reload();
+  assert.equal(await page.locator("h1 .badge.ignored").count(), 0);
+  await introduce(page, office.url);
+});
 
 test("letters that were selected one by one are planned by their ids", async () => {
   await page.goto(`${office.url}/letters`);

@@ -19,7 +19,6 @@ use dlo_core::id::GroupId;
 use dlo_core::letter::Status;
 use dlo_core::time::Timestamp;
 use dlo_store::GroupFilter;
-use dlo_store::triage::GroupOrder;
 use serde::{Deserialize, Serialize};
 
 use super::error::{Answer, Problem};
@@ -75,26 +74,13 @@ impl GroupParams {
             statuses: statuses.map(|word| known::<GroupStatus>("status", word)).collect::<Answer<_>>()?,
             text: self.text.clone().filter(|text| !text.trim().is_empty()),
             open_since: open_since.map_err(|bad| bad_parameter("open_since", bad.to_string()))?,
-            order: self.order.as_deref().map_or(Ok(GroupOrder::LastSeen), order)?,
+            order: self.order.as_deref().map(|word| known("order", word)).transpose()?.unwrap_or_default(),
         })
     }
 }
 
 fn known<T: std::str::FromStr<Err = dlo_core::UnknownCode>>(field: &'static str, word: &str) -> Answer<T> {
     word.trim().parse().map_err(|unknown: dlo_core::UnknownCode| bad_parameter(field, unknown.to_string()))
-}
-
-fn order(word: &str) -> Answer<GroupOrder> {
-    match word {
-        "last_seen" => Ok(GroupOrder::LastSeen),
-        "first_seen" => Ok(GroupOrder::FirstSeen),
-        "most_open" => Ok(GroupOrder::MostOpen),
-        "oldest_open" => Ok(GroupOrder::OldestOpen),
-        _ => {
-            let detail = "`order` is one of last_seen, first_seen, most_open, oldest_open";
-            Err(bad_parameter("order", detail))
-        }
-    }
 }
 
 fn bad_parameter(field: &'static str, detail: impl Into<String>) -> Problem {

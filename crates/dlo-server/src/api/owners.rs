@@ -7,6 +7,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use dlo_core::letter::Status;
+use dlo_core::teams::Standing;
 use dlo_core::time::Timestamp;
 use dlo_store::triage::GroupOrder;
 use dlo_store::{GroupFilter, Page};
@@ -28,6 +29,9 @@ pub(crate) struct OwnerLine {
     pub(crate) oldest_open: Option<Timestamp>,
     /// Whether the oldest letter is older than was promised.
     pub(crate) overdue: bool,
+    /// The same with how much, for people.
+    #[serde(skip)]
+    pub(crate) standing: Option<Standing>,
 }
 
 #[derive(Serialize)]
@@ -70,8 +74,8 @@ pub(crate) async fn lines(office: &Office) -> Answer<Vec<OwnerLine>> {
     let now = office.now();
     let mut lines: Vec<OwnerLine> = lines.into_values().collect();
     for line in &mut lines {
-        let age = line.oldest_open.map(|oldest| now.since(oldest).as_secs());
-        line.overdue = age.zip(line.sla_seconds).is_some_and(|(age, sla)| age > sla);
+        line.standing = teams.standing(line.owner.as_deref(), line.oldest_open, now);
+        line.overdue = matches!(line.standing, Some(Standing::Over { .. }));
     }
     lines.sort_by_key(|line| (line.owner.is_some(), std::cmp::Reverse(line.open)));
     Ok(lines)

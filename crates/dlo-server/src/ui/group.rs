@@ -2,7 +2,6 @@
 //! wrote beside it.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use askama::Template;
 use axum::extract::State;
@@ -16,7 +15,6 @@ use dlo_core::query::{Matcher, Query, Term};
 use dlo_core::teams::Standing;
 use dlo_core::time::Timestamp;
 use dlo_core::trend::{Resolution, Window};
-use dlo_core::units::HumanDuration;
 use dlo_store::triage::{Link, Note, Runbook};
 use dlo_store::{AuditEntry, Page};
 use serde::Deserialize;
@@ -27,7 +25,7 @@ use super::letters::LetterLine;
 use super::markdown::Prose;
 use super::shared::Shared;
 use super::show::{When, columns};
-use super::{Failed, Shell, render};
+use super::{Failed, Shell, render, words};
 use crate::office::Office;
 use crate::query_text::{Author, Id, Params};
 use crate::triage::{sample, whole};
@@ -150,7 +148,9 @@ pub(crate) async fn page(
         standing: standing(group, now),
         replay: replayable(group, whole.known.as_ref()),
         contact: whole.team.as_ref().and_then(|team| team.contact.clone()),
-        promise: whole.standing.map(promise),
+        promise: whole
+            .standing
+            .map(|standing| (!matches!(standing, Standing::Over { .. }), words::standing(standing))),
         began: whole.began_after().map(|found| began(&found, now)),
         spans: Span::ALL.iter().map(|(span, word, name)| (*word, *name, *span == params.span)).collect(),
         trend: drawn(&office, group, params.span.window(now)).await?,
@@ -175,20 +175,6 @@ pub(crate) async fn page(
 fn counts(group: &Group) -> Vec<(String, u64)> {
     let some = group.counts.iter().filter(|(_, count)| *count > 0);
     some.map(|(status, count)| (status.to_string().replace('_', " "), count)).collect()
-}
-
-/// How the oldest open letter stands against what the team promised.
-fn promise(standing: Standing) -> (bool, String) {
-    match standing {
-        Standing::Within { left } => {
-            (true, format!("Within its time: {} left", HumanDuration(rounded(left))))
-        }
-        Standing::Over { by } => (false, format!("Over its time by {}", HumanDuration(rounded(by)))),
-    }
-}
-
-fn rounded(span: Duration) -> Duration {
-    Duration::from_secs(span.as_secs() / 60 * 60)
 }
 
 /// Where people stand with it, in a sentence.

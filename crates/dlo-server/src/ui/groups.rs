@@ -34,8 +34,27 @@ pub(crate) struct GroupParams {
     text: String,
     source: Option<String>,
     owner: Option<String>,
-    order: Option<Order>,
+    order: Option<GroupOrder>,
     cursor: Option<String>,
+}
+
+impl GroupParams {
+    /// As it was chosen, else as the view has it.
+    fn order(&self) -> GroupOrder {
+        let by_view =
+            if self.view == ViewName::Oldest { GroupOrder::OldestOpen } else { GroupOrder::default() };
+        self.order.unwrap_or(by_view)
+    }
+}
+
+/// What an order is called.
+const fn called(order: GroupOrder) -> &'static str {
+    match order {
+        GroupOrder::LastSeen => "Last seen first",
+        GroupOrder::FirstSeen => "Newest kind first",
+        GroupOrder::MostOpen => "Most open first",
+        GroupOrder::OldestOpen => "Oldest open letter first",
+    }
 }
 
 /// A question that people come with.
@@ -53,15 +72,6 @@ enum ViewName {
     Snoozed,
     Closed,
     All,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Order {
-    LastSeen,
-    FirstSeen,
-    MostOpen,
-    OldestOpen,
 }
 
 const ACTIVE: [GroupStatus; 4] =
@@ -181,6 +191,8 @@ struct GroupsPage {
     tabs: Vec<Tab>,
     view: &'static str,
     text: String,
+    /// Word and name of every order, and whether it is the one.
+    orders: Vec<(&'static str, &'static str, bool)>,
     /// The other filters, for links that keep them.
     kept: String,
     groups: Vec<GroupLine>,
@@ -209,6 +221,10 @@ pub(crate) async fn page(
         q: String::new(),
         tabs: ViewName::ALL.into_iter().map(tab).collect(),
         view: params.view.word(),
+        orders: GroupOrder::ALL
+            .iter()
+            .map(|one| (one.as_str(), called(*one), *one == params.order()))
+            .collect(),
         kept: kept(&params),
         groups: lines(&office, &found.groups, now).await?,
         next: found.next.map(|cursor| cursor.0),
@@ -228,7 +244,6 @@ fn filter(params: &GroupParams, me: Option<String>) -> GroupFilter {
         (_, Some(owner)) => Some(Some(owner.clone())),
         (_, None) => None,
     };
-    let by_default = if params.view == ViewName::Oldest { Order::OldestOpen } else { Order::LastSeen };
     GroupFilter {
         source: params.source.clone(),
         owner,
@@ -237,23 +252,13 @@ fn filter(params: &GroupParams, me: Option<String>) -> GroupFilter {
         // Without a name nobody's groups are mine.
         assignee: (params.view == ViewName::Mine).then(|| Some(me.unwrap_or_default())),
         text: Some(params.text.trim().to_string()).filter(|text| !text.is_empty()),
-        order: match params.order.unwrap_or(by_default) {
-            Order::LastSeen => GroupOrder::LastSeen,
-            Order::FirstSeen => GroupOrder::FirstSeen,
-            Order::MostOpen => GroupOrder::MostOpen,
-            Order::OldestOpen => GroupOrder::OldestOpen,
-        },
+        order: params.order(),
         ..GroupFilter::default()
     }
 }
 
 fn kept(params: &GroupParams) -> String {
-    let order = params.order.map(|order| match order {
-        Order::LastSeen => "last_seen",
-        Order::FirstSeen => "first_seen",
-        Order::MostOpen => "most_open",
-        Order::OldestOpen => "oldest_open",
-    });
+    let order = params.order.map(GroupOrder::as_str);
     let text = Some(params.text.as_str()).filter(|text| !text.is_empty());
     let pairs = [
         ("text", text),

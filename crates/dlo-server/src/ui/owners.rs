@@ -49,20 +49,14 @@ pub(crate) async fn page(State(office): State<Arc<Office>>, shell: Shell) -> Res
 
 impl TeamLine {
     fn new(line: OwnerLine, now: Timestamp) -> Self {
-        let rounded = |seconds| HumanDuration(Duration::from_secs(seconds));
-        let age = line.oldest_open.map(|oldest| now.since(oldest).as_secs());
-        let standing = match (line.sla_seconds, age) {
-            (Some(sla), Some(age)) if age > sla => format!("{} over", rounded(age - sla)),
-            (Some(sla), Some(age)) => format!("{} left", rounded(sla - age)),
-            (Some(_) | None, _) => String::new(),
-        };
+        let sla = line.sla_seconds.map(|seconds| HumanDuration(Duration::from_secs(seconds)));
         Self {
             contact: line.contact.unwrap_or_default(),
-            sla: line.sla_seconds.map(|sla| rounded(sla).to_string()).unwrap_or_default(),
+            sla: sla.map(|sla| sla.to_string()).unwrap_or_default(),
             open: words::number(line.open),
             groups: words::number(line.groups),
             oldest: line.oldest_open.map(|oldest| When::new(oldest, now)),
-            standing,
+            standing: line.standing.map(words::standing).unwrap_or_default(),
             overdue: line.overdue,
             q: format!("status:open {}", Matcher::Owner(line.owner.clone())),
             groups_q: line.owner.clone().unwrap_or_else(|| "none".to_string()),

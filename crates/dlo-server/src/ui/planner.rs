@@ -20,6 +20,7 @@ use serde::Deserialize;
 
 use super::letters::LetterLine;
 use super::{Failed, Shell, cli, render, scope, source, words};
+use crate::api::error::Problem;
 use crate::office::Office;
 use crate::query_text::Params;
 
@@ -158,8 +159,14 @@ async fn came_back(office: &Office, shell: Shell, id: ReplayId) -> Result<Respon
 
 /// Letters that somebody selected on a page, by their ids.
 async fn selected(office: &Office, shell: Shell, ids: &str) -> Result<Response, Failed> {
+    let wrong =
+        |_| Problem::bad_request("bad_id", "`ids` are ids of letters, with commas between them").field("ids");
     let ids: Vec<LetterId> =
-        ids.split(',').filter_map(|id| id.trim().parse().ok()).take(Page::MOST).collect();
+        ids.split(',').map(|id| id.trim().parse()).collect::<Result<_, _>>().map_err(wrong)?;
+    if ids.len() > Page::MOST {
+        let detail = format!("`ids` are at most {}; plan more by a query", Page::MOST);
+        return Err(Problem::bad_request("bad_ids", detail).field("ids").into());
+    }
     let Some(first) = ids.first() else {
         return Ok(render(&Planner::new(shell, "", Settings::default())));
     };

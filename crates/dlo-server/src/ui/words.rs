@@ -2,9 +2,13 @@
 //!
 //! The words themselves stay as they are everywhere; here stands what each means. "Sent" is never called success.
 
+use std::time::Duration;
+
 use dlo_core::letter::{Status, Step};
 use dlo_core::reason::Reason;
 use dlo_core::replay::{Exclusion, ItemState, Pace, ReplayCause, ReplayState};
+use dlo_core::teams::Standing;
+use dlo_core::units::HumanDuration;
 use dlo_store::Event;
 
 /// `41,000`.
@@ -152,6 +156,15 @@ const fn step(step: Step) -> &'static str {
         Step::Restore => "Brought back from the archive",
         Step::SettleRecovered => "Settled: somebody found that it was handled",
         Step::SettleOpen => "Settled: somebody found that it was not handled",
+    }
+}
+
+/// How the oldest open letter stands against what its team promised.
+pub(crate) fn standing(standing: Standing) -> String {
+    let minutes = |span: Duration| HumanDuration(Duration::from_secs(span.as_secs() / 60 * 60));
+    match standing {
+        Standing::Within { left } => format!("{} left of its time", minutes(left)),
+        Standing::Over { by } => format!("over its time by {}", minutes(by)),
     }
 }
 

@@ -282,26 +282,7 @@ mod tests {
     use super::*;
 
     fn group(source: &str, number: u128) -> Group {
-        Group {
-            id: GroupId(Uuid::from_u128(number)),
-            fingerprint_version: 1,
-            source: source.into(),
-            queue: source.into(),
-            consumer: None,
-            event_type: None,
-            error_class: None,
-            template: String::new(),
-            overflow: false,
-            life: Life::default(),
-            owner: None,
-            owner_by_hand: false,
-            assignee: None,
-            merged_into: None,
-            members: 0,
-            first_seen: Timestamp::EPOCH,
-            last_seen: Timestamp::EPOCH,
-            counts: StatusCounts::default(),
-        }
+        Group::begun(GroupId(Uuid::from_u128(number)), 1, source, Timestamp::EPOCH)
     }
 
     #[test]

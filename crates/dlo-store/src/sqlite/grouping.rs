@@ -3,7 +3,7 @@
 //! Everything here is staged: groups are made and touched in memory, and written once a transaction by `write::flush`.
 
 use dlo_core::fingerprint::Fingerprint;
-use dlo_core::group::{Group, GroupStatus, Life, StatusCounts};
+use dlo_core::group::{Group, GroupStatus};
 use dlo_core::id::GroupId;
 use dlo_core::letter::NewLetter;
 use dlo_core::time::Timestamp;
@@ -58,24 +58,14 @@ fn new_group(
     let row = staged.new_groups.last_key_value().map_or(known, |(row, _)| *row) + 1;
     let own = |word: &Option<String>| if overflow { None } else { word.clone() };
     let group = Group {
-        id: fingerprint.group,
-        fingerprint_version: fingerprint.version,
-        source: letter.source.clone(),
         queue: if overflow { String::new() } else { letter.origin.queue.clone() },
         consumer: own(&letter.consumer),
         event_type: own(&letter.event_type),
         error_class: own(&letter.error_class),
         template: fingerprint.template.clone(),
         overflow,
-        life: Life::default(),
         owner: own(&letter.owner),
-        owner_by_hand: false,
-        assignee: None,
-        merged_into: None,
-        members: 0,
-        first_seen: letter.failed_at,
-        last_seen: letter.failed_at,
-        counts: StatusCounts::default(),
+        ..Group::begun(fingerprint.group, fingerprint.version, &letter.source, letter.failed_at)
     };
     staged.new_rows.insert(group.id, row);
     staged.new_groups.insert(row, group);

@@ -21,7 +21,7 @@ use crate::config::Behind;
 use crate::delay::{self, Means};
 use crate::lanes::Lane;
 use crate::letters::Death;
-use crate::outbox::{Content, Parcel};
+use crate::outbox::{Awaited, Content, Parcel};
 use crate::room::Weight;
 use crate::shared::Shared;
 use crate::story::Story;
@@ -104,7 +104,7 @@ impl Shared {
         let content = Content::Retry { hop: Box::new(story.hop()), aim };
         let Held { message, right, weight, .. } = held;
         self.outbox
-            .send(Parcel { to, delay: Some(after), message, content, right, safe: None, weight })
+            .send(Parcel { to, delay: Some(after), message, content, right, awaited: None, weight })
             .await;
     }
 
@@ -125,9 +125,12 @@ impl Shared {
         let content = Content::Letter { envelope, known };
         let Held { message, right, weight, mark, lane, .. } = held;
         let (rung, safe) = oneshot::channel();
-        self.outbox.send(Parcel { to, delay: None, message, content, right, safe: Some(rung), weight }).await;
-        // The next of its lane begins when the letter is safe: after a crash in between, this one is tried again, and what
-        // was behind it must not have been handled. What was a suspect stays one until then, for the same reason.
+        let elsewhere = lane.is_some() && !self.only_instance;
+        let awaited = Some(if elsewhere { Awaited::Confirmed(rung) } else { Awaited::Kept(rung) });
+        self.outbox.send(Parcel { to, delay: None, message, content, right, awaited, weight }).await;
+        // The next of its lane begins when the letter is safe: after a crash before that this one is tried again, and what
+        // was behind it must not have been handled. Our disk is safe enough only where no rebalance can bring it to
+        // another instance. What was a suspect stays one until then, for the same reason.
         if lane.is_some() || death.reason == Reason::Poison {
             self.shutdown.run_until_cancelled(safe).await?.ok()?;
         }

@@ -24,6 +24,7 @@ use crate::gates::{Coming, Ended, Passage};
 use crate::handler::{Context, Unhandled};
 use crate::lanes::{Carried, Lane};
 use crate::letters::Death;
+use crate::outbox::Adopted;
 use crate::receipts::Receipt;
 use crate::shared::{Running, Shared};
 use crate::story::Story;
@@ -89,7 +90,17 @@ pub(crate) async fn process(
     let mut held = Held { message, place, right, lane, mark, unexplained, arrived, weight };
     if shared.outbox.has_graves() {
         let death = story.death_id(&held.message, &shared.letters.group);
-        held.right = shared.outbox.adopt(death, held.right)?;
+        held.right = match shared.outbox.adopt(death, held.right) {
+            Adopted::Unknown(right) => right,
+            Adopted::Settled => return None,
+            Adopted::Waits(confirmed) => {
+                // What is behind it in its lane goes on when its letter is safe, as after parking it.
+                if held.lane.is_some() && !shared.only_instance {
+                    shared.shutdown.run_until_cancelled(confirmed).await?.ok()?;
+                }
+                return None;
+            }
+        };
     }
     if errand == Errand::ParkBehind {
         return shared.park_unheard(held, story, parked_behind()).await;
@@ -106,9 +117,10 @@ pub(crate) async fn process(
 
 impl Shared {
     async fn attempts(&self, mut held: Held, mut story: Story, context: &mut Context) -> Option<Settled> {
+        let mut in_vain = 0_u32;
         loop {
             context.attempt = story.attempt;
-            match self.attempt(&held, context, &story).await {
+            match self.attempt(&held, context, &story, in_vain).await {
                 Attempted::Handled { took } => {
                     self.watch.saw(&Event::Handled {
                         origin: &story.origin,
@@ -123,7 +135,7 @@ impl Shared {
                     self.forget(&held);
                     return Some(held.right.settle(Settlement::Done));
                 }
-                Attempted::AtNoCharge => {}
+                Attempted::AtNoCharge => in_vain = in_vain.saturating_add(1),
                 Attempted::Interrupted => return None,
                 Attempted::CircuitOpen(dependency) => {
                     return self.park_unheard(held, story, circuit_open(dependency)).await;
@@ -155,7 +167,7 @@ impl Shared {
         }
     }
 
-    async fn attempt(&self, held: &Held, context: &Context, story: &Story) -> Attempted {
+    async fn attempt(&self, held: &Held, context: &Context, story: &Story, in_vain: u32) -> Attempted {
         let alone = match self.pills.look(held.mark, held.unexplained, self.clock.now()) {
             Standing::Innocent => false,
             Standing::Suspect => true,
@@ -163,7 +175,7 @@ impl Shared {
         };
         // What the broker delivers again after a crash or a deployment did not fail: it spends nothing of the budget.
         let is_retry = story.first_failed_at.is_some();
-        let (passage, place) = match self.admitted(is_retry, alone).await {
+        let (passage, place) = match self.admitted(is_retry, alone, in_vain).await {
             Ok(admitted) => admitted,
             Err(Passage::Closed(dependency)) => return Attempted::CircuitOpen(dependency),
             Err(_) => return Attempted::Interrupted,
@@ -205,10 +217,15 @@ impl Shared {
     }
 
     /// Waits at the gates, then for a place among the handlers. Who waited long for a place looks at the gates again.
-    async fn admitted(&self, is_retry: bool, alone: bool) -> Result<(Passage, Running<'_>), Passage> {
+    async fn admitted(
+        &self,
+        is_retry: bool,
+        alone: bool,
+        in_vain: u32,
+    ) -> Result<(Passage, Running<'_>), Passage> {
         let mut coming = if is_retry { Coming::Retry } else { Coming::First };
         loop {
-            let passage = self.gates.pass(coming, &self.shutdown, &*self.watch).await;
+            let passage = self.gates.pass(coming, in_vain, &self.shutdown, &*self.watch).await;
             if matches!(passage, Passage::Closed(_) | Passage::Shutdown) {
                 return Err(passage);
             }

@@ -29,7 +29,8 @@ pub struct ConsumerConfig {
     pub prefetch: Option<usize>,
     pub order: OrderBy,
     pub behind: Behind,
-    /// The promise that this is the only instance, for `order` on brokers where all instances share one queue.
+    /// The promise that this is the only instance, for `order` on brokers where all instances share one queue. With it,
+    /// a key whose letter waits on disk goes on.
     pub alone: bool,
     /// How long one attempt may take (B8).
     pub timeout: HumanDuration,

@@ -118,6 +118,7 @@ impl Consumer {
             slots: Semaphore::new(config.concurrency),
             concurrency: config.concurrency,
             behind: config.behind,
+            only_instance: config.alone,
             letters,
             queue: OnceLock::new(),
             policy,

@@ -7,6 +7,7 @@
 mod state;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use dlo_core::brake::{Brake, Cause, Doom, Judgement};
 use dlo_core::breaker::{Breakers, Probe, State as Phase};
@@ -18,6 +19,10 @@ use tokio_util::sync::CancellationToken;
 use crate::builder::{Policy, WhenOpen};
 use crate::events::{Event, Watch};
 use state::State;
+
+/// How much later than others a message asks for each time that it went in vain, and how many times count.
+const STEP_BACK: Duration = Duration::from_millis(50);
+const MOST_STEPS: u32 = 40;
 
 pub(crate) struct Gates {
     state: Mutex<State>,
@@ -95,14 +100,16 @@ impl Gates {
         }
     }
 
-    /// Waits until the message may go to its handler.
+    /// Waits until the message may go to its handler. `in_vain`: how often it went already and changed nothing, so that
+    /// others are asked before it: a gate that is probed by the same bad message over and over never opens.
     pub(crate) async fn pass(
         &self,
         coming: Coming,
+        in_vain: u32,
         shutdown: &CancellationToken,
         watch: &dyn Watch,
     ) -> Passage {
-        let passage = self.stops(shutdown, watch).await;
+        let passage = self.stops(STEP_BACK * in_vain.min(MOST_STEPS), shutdown, watch).await;
         match coming {
             Coming::Retry if matches!(passage, Passage::Free) => self.budget(shutdown, watch).await,
             Coming::First => {
@@ -119,7 +126,7 @@ impl Gates {
         self.state().is_shut()
     }
 
-    async fn stops(&self, shutdown: &CancellationToken, watch: &dyn Watch) -> Passage {
+    async fn stops(&self, later: Duration, shutdown: &CancellationToken, watch: &dyn Watch) -> Passage {
         loop {
             let mut answered = std::pin::pin!(self.answered.notified());
             answered.as_mut().enable();
@@ -138,7 +145,7 @@ impl Gates {
                 biased;
                 () = shutdown.cancelled() => return Passage::Shutdown,
                 () = answered => {}
-                () = tokio::time::sleep(wait) => {}
+                () = tokio::time::sleep(wait + later) => {}
             }
         }
     }

@@ -43,6 +43,26 @@ pub(crate) enum Content {
     Retry { hop: Box<RetryHop>, aim: Option<String> },
 }
 
+/// Somebody who goes on when a parcel is safe, and what is safe enough for them.
+#[derive(Debug)]
+pub(crate) enum Awaited {
+    /// On our disk, where this instance finds it again.
+    Kept(oneshot::Sender<()>),
+    /// In its queue: another instance, to which the original may go, does not see our disk.
+    Confirmed(oneshot::Sender<()>),
+}
+
+/// What is known of a message whose letter may have been written already.
+#[derive(Debug)]
+pub(crate) enum Adopted {
+    /// Nothing: it is worked on.
+    Unknown(Unsettled),
+    /// Its letter is on disk, and settles it. Rings when the letter is confirmed.
+    Waits(oneshot::Receiver<()>),
+    /// Its letter is where it belongs, and it is settled.
+    Settled,
+}
+
 /// One message on its way out, with the right to settle its original.
 #[derive(Debug)]
 pub(crate) struct Parcel {
@@ -51,8 +71,7 @@ pub(crate) struct Parcel {
     pub(crate) message: Message,
     pub(crate) content: Content,
     pub(crate) right: Unsettled,
-    /// Rung when it is safe: confirmed, or on disk.
-    pub(crate) safe: Option<oneshot::Sender<()>>,
+    pub(crate) awaited: Option<Awaited>,
     /// Of its body, until that is elsewhere.
     #[expect(dead_code, reason = "held, not read: it weighs as long as it is there")]
     pub(crate) weight: Weight,
@@ -122,23 +141,23 @@ impl Outbox {
     }
 
     /// A message whose letter waits on disk already, or was confirmed since the start, is not handled again: it is
-    /// settled with its letter. Gives the right back when nothing is known of it.
-    pub(crate) fn adopt(&self, death: DeathId, right: Unsettled) -> Option<Unsettled> {
+    /// settled with its letter.
+    pub(crate) fn adopt(&self, death: DeathId, right: Unsettled) -> Adopted {
         match self.ways.graves.adopt(death, right) {
             // Either way there is one delivery more in hand than the broker will be told of, or one letter more on disk.
-            graves::Adoption::Waits { again } => {
+            graves::Adoption::Waits { again, confirmed } => {
                 if again {
                     self.ways.room.settled(1)
                 } else {
                     self.ways.room.spooled(1)
                 }
-                None
+                Adopted::Waits(confirmed)
             }
             graves::Adoption::Confirmed(right) => {
                 self.ways.settling.settle(right.settle(Settlement::Done));
-                None
+                Adopted::Settled
             }
-            graves::Adoption::Unknown(right) => Some(right),
+            graves::Adoption::Unknown(right) => Adopted::Unknown(right),
         }
     }
 

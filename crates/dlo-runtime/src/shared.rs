@@ -33,6 +33,8 @@ pub(crate) struct Shared {
     pub(crate) queue: OnceLock<String>,
     pub(crate) policy: Policy,
     pub(crate) behind: Behind,
+    /// Nobody else gets what this instance does not settle.
+    pub(crate) only_instance: bool,
     pub(crate) rules: Ruleset,
     pub(crate) handler: Arc<dyn Handler>,
     pub(crate) capabilities: Capabilities,

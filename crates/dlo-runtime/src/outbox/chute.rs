@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::graves::Name;
-use super::{Content, Parcel, Ways};
+use super::{Awaited, Content, Parcel, Ways};
 use crate::events::{DeadLettered, Event};
 use crate::spool::Spool;
 
@@ -42,6 +42,8 @@ pub(super) struct Chute {
     pub(super) spool: Option<Spool>,
     /// By which the letters on disk are known, in their order.
     pub(super) on_disk: VecDeque<(DeathId, Name)>,
+    /// Which letters at the front of the disk are confirmed already, while one before them is not.
+    pub(super) ahead: VecDeque<bool>,
     pub(super) names: u64,
     pub(super) limit: usize,
     /// The queue has fewer partitions than the one the messages come from.
@@ -66,6 +68,7 @@ impl Chute {
             aside_due: Instant::now(),
             spool: None,
             on_disk: VecDeque::new(),
+            ahead: VecDeque::new(),
             names: 0,
             limit,
             any_partition: false,
@@ -203,7 +206,7 @@ impl Chute {
     }
 
     fn confirmed(&self, mut parcel: Parcel) {
-        ring(&mut parcel);
+        ring(parcel.awaited.take());
         if let Content::Letter { envelope, .. } = &parcel.content {
             self.tell_death(envelope, &parcel.message);
         }
@@ -230,9 +233,9 @@ impl Chute {
 }
 
 /// Tells whoever waits for it that a parcel is safe.
-pub(super) fn ring(parcel: &mut Parcel) {
-    if let Some(safe) = parcel.safe.take() {
+pub(super) fn ring(awaited: Option<Awaited>) {
+    if let Some(Awaited::Kept(rung) | Awaited::Confirmed(rung)) = awaited {
         // Nobody waits any more when the consumer ends.
-        let _ = safe.send(());
+        let _ = rung.send(());
     }
 }

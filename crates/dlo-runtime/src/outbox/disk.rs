@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::chute::{BATCH, BATCH_BYTES, Chute, Tried, ring};
 use super::graves::Name;
-use super::{Content, Parcel};
+use super::{Awaited, Content, Parcel};
 use crate::events::Event;
 use crate::spool::{Spool, SpoolError, Spooled};
 
@@ -28,7 +28,7 @@ impl Chute {
         match opened {
             Ok(Ok(spool)) => {
                 for death in spool.deaths() {
-                    self.ways.graves.dig(Name::Known(death), None);
+                    self.ways.graves.dig(Name::Known(death), None, None);
                     self.on_disk.push_back((death, Name::Known(death)));
                 }
 
@@ -123,14 +123,20 @@ impl Chute {
     }
 
     fn bury(&mut self, death: DeathId, known: bool, mut parcel: Parcel) {
-        ring(&mut parcel);
+        let confirmed = match parcel.awaited.take() {
+            Some(Awaited::Confirmed(rung)) => Some(rung),
+            kept => {
+                ring(kept);
+                None
+            }
+        };
         let name = if known {
             Name::Known(death)
         } else {
             self.names += 1;
             Name::Nameless(self.names)
         };
-        self.ways.graves.dig(name, Some(parcel.right));
+        self.ways.graves.dig(name, Some(parcel.right), confirmed);
         self.on_disk.push_back((death, name));
     }
 
@@ -157,27 +163,45 @@ impl Chute {
             (spool, read)
         });
         let Ok((mut spool, read)) = read.await else { return Tried::Not("the spool is gone".to_owned()) };
-        self.unbury(&spool.take_lost());
+        let lost = spool.take_lost();
+        if !lost.is_empty() {
+            // Places have moved: what was confirmed ahead is written again, and recognised by its id.
+            self.ahead.clear();
+            self.unbury(&lost);
+        }
         self.spool = Some(spool);
         let letters = match read {
             Ok(letters) => letters,
             Err(problem) => return Tried::Not(problem.to_string()),
         };
-        let any_partition = self.any_partition;
-        let outgoing = letters.iter().map(|letter| {
-            let mut to = letter.to.clone();
-            to.partition = to.partition.filter(|_| !any_partition);
-            Outgoing { to, message: letter.message.clone(), delay: None }
+        let tried = self.publish_open(&letters).await;
+        // They leave the disk in order; what is confirmed behind one that is not waits for it, and is not written again.
+        let confirmed = self.ahead.iter().take(letters.len()).take_while(|confirmed| **confirmed).count();
+        self.ahead.drain(..confirmed);
+        self.off_disk(&letters[..confirmed]).await;
+        tried
+    }
+
+    /// Writes those at the front of the disk that are not confirmed yet, and remembers which of them now are.
+    async fn publish_open(&mut self, letters: &[Spooled]) -> Tried {
+        self.ahead.resize(self.ahead.len().max(letters.len()), false);
+        let open: Vec<usize> = (0..letters.len()).filter(|at| !self.ahead[*at]).collect();
+        let outgoing = open.iter().map(|at| {
+            let mut to = letters[*at].to.clone();
+            to.partition = to.partition.filter(|_| !self.any_partition);
+            Outgoing { to, message: letters[*at].message.clone(), delay: None }
         });
         let results = self.ways.publisher.publish(outgoing.collect()).await;
-        // In order: what is behind one that was not confirmed is written again, and recognised by its id.
-        let confirmed = results.iter().take_while(|result| result.is_ok()).count();
-        self.off_disk(&letters[..confirmed]).await;
-        match results.into_iter().nth(confirmed) {
-            Some(Err(error)) if !self.adapts(&error) => Tried::Not(error.to_string()),
-            None if confirmed < letters.len() => Tried::Not("the publisher gave no result".to_owned()),
-            Some(_) | None => Tried::Well,
+        let mut problem =
+            (results.len() < open.len()).then(|| "the publisher did not answer for each".to_owned());
+        for (at, result) in open.into_iter().zip(results) {
+            match result {
+                Ok(_) => self.ahead[at] = true,
+                Err(error) if self.adapts(&error) => {}
+                Err(error) => problem = problem.or(Some(error.to_string())),
+            }
         }
+        problem.map_or(Tried::Well, Tried::Not)
     }
 
     async fn off_disk(&mut self, letters: &[Spooled]) {

@@ -9,12 +9,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use dlo_core::broker::Unsettled;
 use dlo_core::id::DeathId;
+use tokio::sync::oneshot;
 
 /// One letter on disk.
 #[derive(Debug)]
 enum Grave {
-    /// With the newest right, if its original was seen.
-    Waits(Option<Unsettled>),
+    /// With the newest right, if its original was seen, and whoever goes on when the letter is confirmed.
+    Waits(Option<Unsettled>, Option<oneshot::Sender<()>>),
     /// Confirmed before its original came.
     Confirmed,
 }
@@ -35,6 +36,7 @@ pub(super) enum Adoption {
     /// Its letter waits on disk; it is settled with it. `again`: it had been delivered before, and that delivery is void.
     Waits {
         again: bool,
+        confirmed: oneshot::Receiver<()>,
     },
     /// Its letter is where it belongs: settle it.
     Confirmed(Unsettled),
@@ -47,8 +49,8 @@ impl Graves {
     }
 
     /// A letter was written to disk; `right`: unless an earlier life wrote it.
-    pub(super) fn dig(&self, name: Name, right: Option<Unsettled>) {
-        self.lock().insert(name, Grave::Waits(right));
+    pub(super) fn dig(&self, name: Name, right: Option<Unsettled>, confirmed: Option<oneshot::Sender<()>>) {
+        self.lock().insert(name, Grave::Waits(right, confirmed));
     }
 
     pub(super) fn adopt(&self, death: DeathId, right: Unsettled) -> Adoption {
@@ -56,10 +58,12 @@ impl Graves {
         let mut graves = self.lock();
         match graves.get_mut(&name) {
             None => Adoption::Unknown(right),
-            Some(Grave::Waits(kept)) => {
-                // The older right is void: the broker gave the message out anew.
+            Some(Grave::Waits(kept, waiting)) => {
+                // The older right is void: the broker gave the message out anew. So is the wait of who had it.
                 let again = kept.replace(right).is_some();
-                Adoption::Waits { again }
+                let (rung, confirmed) = oneshot::channel();
+                *waiting = Some(rung);
+                Adoption::Waits { again, confirmed }
             }
             Some(Grave::Confirmed) => {
                 graves.remove(&name);
@@ -72,8 +76,14 @@ impl Graves {
     pub(super) fn confirmed(&self, name: Name) -> Option<Unsettled> {
         let mut graves = self.lock();
         match graves.remove(&name) {
-            Some(Grave::Waits(Some(right))) => Some(right),
-            Some(Grave::Waits(None) | Grave::Confirmed) => {
+            Some(Grave::Waits(Some(right), waiting)) => {
+                if let Some(waiting) = waiting {
+                    // Nobody waits any more when the consumer ends.
+                    let _ = waiting.send(());
+                }
+                Some(right)
+            }
+            Some(Grave::Waits(None, _) | Grave::Confirmed) => {
                 graves.insert(name, Grave::Confirmed);
                 None
             }

@@ -18,14 +18,21 @@ async fn odd_fail(order: Message) -> Result<(), Failure> {
 }
 
 fn consumer(shop: &Shop, state: &tempfile::TempDir, spool: u64) -> ConsumerBuilder {
-    let config = ConsumerConfig {
+    configured(shop, config(state, spool))
+}
+
+fn config(state: &tempfile::TempDir, spool: u64) -> ConsumerConfig {
+    ConsumerConfig {
         group: "pricing".to_owned(),
         state: Some(state.path().to_owned()),
         spool: ByteSize(spool),
         concurrency: 16,
         prefetch: Some(16),
         ..ConsumerConfig::default()
-    };
+    }
+}
+
+fn configured(shop: &Shop, config: ConsumerConfig) -> ConsumerBuilder {
     dlo_runtime::Consumer::builder(shop.source(), dlo_core::broker::Broker::publisher(&shop.broker))
         .config(config)
         .policy(calm())
@@ -44,12 +51,13 @@ fn spooled(seen: &Seen) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn letters_wait_on_disk_in_order_while_good_messages_flow_and_are_settled_when_they_are_written() {
+async fn of_the_only_instance_letters_wait_on_disk_in_order_while_good_messages_of_their_key_flow() {
     let (shop, state) = (Shop::open(), tempfile::tempdir().unwrap());
     shop.broker.delete("orders.dlq");
     orders(&shop, 200).await;
     // All orders have one key: they are parked in their order, or it would be by chance.
-    let ordered = consumer(&shop, &state, 1 << 20).order(OrderBy::Key, Behind::Wait);
+    let alone = ConsumerConfig { alone: true, ..config(&state, 1 << 20) };
+    let ordered = configured(&shop, alone).order(OrderBy::Key, Behind::Wait);
     let begun = shop.consumer_begun(ordered);
     crate::shop::wait_for(|| shop.seen.handled() == 160 && spooled(&shop.seen)).await;
     assert_eq!((shop.seen.parked(), shop.unsettled().await), (0, 40), "nothing is settled meanwhile");
@@ -60,6 +68,21 @@ async fn letters_wait_on_disk_in_order_while_good_messages_flow_and_are_settled_
     assert!(parked.is_sorted() && parked.len() == 40, "{parked:?}");
     assert_eq!(shop.unsettled().await, 0);
     assert!(shop.seen.story().contains(&"spool empty".to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_another_instance_may_get_it_a_key_waits_until_its_letter_is_in_the_queue() {
+    let (shop, state) = (Shop::open(), tempfile::tempdir().unwrap());
+    shop.broker.delete("orders.dlq");
+    orders(&shop, 7).await;
+    let begun = shop.consumer_begun(consumer(&shop, &state, 1 << 20).order(OrderBy::Key, Behind::Wait));
+    crate::shop::wait_for(|| spooled(&shop.seen)).await;
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    assert_eq!(shop.seen.handled(), 0, "the first order of the key is on our disk only");
+    shop.broker.declare("orders.dlq", QueueOptions::default());
+    crate::shop::wait_for(|| shop.seen.parked() == 2 && shop.seen.handled() == 5).await;
+    begun.stop().await;
+    assert_eq!(shop.unsettled().await, 0);
 }
 
 #[tokio::test(start_paused = true)]

@@ -91,13 +91,17 @@ impl Drop for Work<'_> {
 #[async_trait]
 impl Handler for Hand {
     async fn handle(&self, message: Message, context: &Context) -> Result<(), Unhandled> {
-        self.life.step().await;
         let Some(message) = number(&message) else {
             return Err(Failure::new("sim.Garbled", "the payload is not what was sent").into());
         };
         let script = &self.stage.scripts[message as usize];
         let attempt = context.attempt.number();
+        if self.life.is_over() {
+            return std::future::pending().await;
+        }
+        // Before anything else can go wrong: the journal knows by now that it is here, and a crash is counted from it.
         self.stage.log.note(Fact::Began { by: self.life.id, message, attempt });
+        self.life.step().await;
         let timeout = context.timeout;
         let mut work = Work { hand: self, message, began: Instant::now(), timeout, ended: false };
         if self.is_told_to_stop_during(script).await {

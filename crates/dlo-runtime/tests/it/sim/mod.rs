@@ -5,10 +5,12 @@
 //! must not have happened. A seed that fails is printed with the facts that matter:
 //!
 //! ```text
-//! DLO_SIM_SEED=123 cargo test -p dlo-runtime --test it sim      exactly that one, with its whole log
-//! DLO_SIM_SEEDS=100000 cargo test -p dlo-runtime --test it sim  more than by default
-//! DLO_SIM_WIDE=1 cargo test -p dlo-runtime --test it sim        with journal, spool and pills, and order in all weathers
+//! DLO_SIM_SEED=123 cargo test -p dlo-runtime --test it sim::wide    exactly that one, with its whole log
+//! DLO_SIM_SEEDS=100000 cargo test -p dlo-runtime --test it sim      more than by default
 //! ```
+//!
+//! The narrow form has the loop alone; the wide one has journal, spool and pills as well, a brake that pauses, and order
+//! in all weathers.
 
 mod handler;
 mod model;
@@ -21,7 +23,7 @@ use std::thread;
 use plan::Plan;
 use run::run;
 
-/// Seeds of a run of the tests: some seconds on two slow cores.
+/// Seeds of a run of the tests, for each form: some seconds on two slow cores.
 const SEEDS: u64 = 1_000;
 /// Facts shown of a seed that fails.
 const SHOWN: usize = 120;
@@ -31,8 +33,8 @@ fn asked(name: &str) -> Option<u64> {
 }
 
 /// Runs one seed and judges it. The text says what is wrong and what led to it.
-fn judge(seed: u64, shown: usize) -> Result<(), String> {
-    let plan = Plan::draw(seed, asked("DLO_SIM_WIDE").is_some());
+fn judge(seed: u64, wide: bool, shown: usize) -> Result<(), String> {
+    let plan = Plan::draw(seed, wide);
     let facts = run(&plan);
     let Err(fault) = facts.ended.and_then(|()| model::check(&plan, &facts.log)) else { return Ok(()) };
     let of_it = facts.log.iter().filter(|noted| match (noted.fact.message(), fault.message) {
@@ -48,9 +50,18 @@ fn judge(seed: u64, shown: usize) -> Result<(), String> {
 }
 
 #[test]
-fn whatever_goes_wrong_nothing_is_lost_and_nobody_is_charged_for_it() {
+fn narrow_whatever_goes_wrong_nothing_is_lost_and_nobody_is_charged_for_it() {
+    judge_all(false);
+}
+
+#[test]
+fn wide_whatever_goes_wrong_nothing_is_lost_and_nobody_is_charged_for_it() {
+    judge_all(true);
+}
+
+fn judge_all(wide: bool) {
     if let Some(seed) = asked("DLO_SIM_SEED") {
-        judge(seed, usize::MAX).unwrap_or_else(|story| panic!("{story}"));
+        judge(seed, wide, usize::MAX).unwrap_or_else(|story| panic!("{story}"));
         return;
     }
     let seeds = asked("DLO_SIM_SEEDS").unwrap_or(SEEDS);
@@ -64,7 +75,7 @@ fn whatever_goes_wrong_nothing_is_lost_and_nobody_is_charged_for_it() {
             if seed >= seeds {
                 return Ok(());
             }
-            judge(seed, SHOWN)?;
+            judge(seed, wide, SHOWN)?;
         }
     };
     let cores = thread::available_parallelism().map_or(1, usize::from);

@@ -27,6 +27,8 @@ use super::plan::Plan;
 
 /// When the trouble is over, everything is at rest within this time.
 const REST: Duration = Duration::from_secs(3_600);
+/// How often somebody looks whether a brake is on.
+const LOOKED_AFTER: Duration = Duration::from_secs(1_000);
 /// An instance that is told to stop has stopped by then.
 const STOP: Duration = Duration::from_secs(120);
 
@@ -181,6 +183,7 @@ impl Instance {
             .seed(self.random.random());
         let consumer = if self.state.is_none() { consumer.stateless() } else { consumer };
         let consumer = consumer.build().map_err(|error| Fault::of_run(error.to_string()))?;
+        let controls = consumer.controls();
         let running = Mortal { life: &life, of: Box::pin(consumer.run(stop.clone().cancelled_owned())) };
         let deployed = self.deployed_after(town);
         let stopping = async {
@@ -188,6 +191,15 @@ impl Instance {
             log.note(Fact::Stopping(life.id));
             stop.cancel();
             std::future::pending::<()>().await;
+        };
+        // Where all that is left fails alike the brake stays on until somebody says that it is to be parked.
+        let person = async {
+            loop {
+                sleep(LOOKED_AFTER).await;
+                if controls.release_brake().is_some() {
+                    log.note(Fact::Note(format!("p{} is released by a person", life.id)));
+                }
+            }
         };
         tokio::select! {
             biased;
@@ -200,6 +212,7 @@ impl Instance {
                 log.note(Fact::Stopped(life.id));
             }
             () = stopping => {}
+            () = person => {}
         }
         Ok(())
     }

@@ -137,8 +137,9 @@ fn config(home: &Home) -> Outcome<ServerConfig> {
     let when = OwnerWhen { class: Some("KeyError".into()), ..OwnerWhen::default() };
     let written = vec![OwnerRule { when, owner: "tax-team".to_owned() }];
     let owners = Owners::compile(written.clone()).map_err(|error| Failure::failed(error.to_string()))?;
-    // A shop that prices within milliseconds need not be watched for long.
-    let settings = Settings { window: HumanDuration(Duration::from_secs(3)), ramp: 1, ..Settings::default() };
+    // Each order is priced and told of within milliseconds; this is for a machine that is busy with other things.
+    let settings =
+        Settings { window: HumanDuration(Duration::from_secs(15)), ramp: 1, ..Settings::default() };
     let sources = [(story::QUEUE.to_owned(), SourceReplay { settings, ..SourceReplay::default() })].into();
     Ok(ServerConfig {
         owners,

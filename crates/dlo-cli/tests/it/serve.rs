@@ -80,7 +80,12 @@ fn a_request_in_flight_is_finished_and_a_second_signal_does_not_wait_for_it() {
     // Answered behind it on another connection: the office has seen the first.
     office.dlo(&["letters", "list"]).ok();
     office.signal("-TERM");
-    std::thread::sleep(Duration::from_millis(300));
+    // It has heard the first signal when it takes no new guests; two at once would be one.
+    let until = std::time::Instant::now() + Duration::from_secs(60);
+    while std::net::TcpStream::connect(office.address.trim_start_matches("http://")).is_ok() {
+        assert!(std::time::Instant::now() < until, "the office goes on taking requests");
+        std::thread::sleep(Duration::from_millis(20));
+    }
     office.signal("-TERM");
     let begun = std::time::Instant::now();
     let (status, _) = office.ended();

@@ -205,7 +205,7 @@ fn settings(directory: &Path, port: u16, proxy: u16, [internal, controller, sasl
          num.partitions=1\n\
          # What takes minutes in earnest takes moments here.\n\
          group.initial.rebalance.delay.ms=0\n\
-         broker.session.timeout.ms=2000\n\
+         broker.session.timeout.ms=6000\n\
          broker.heartbeat.interval.ms=300\n\
          log.retention.check.interval.ms=500\n\
          log.segment.delete.delay.ms=100\n\

@@ -88,8 +88,18 @@ impl OwnSqs {
         ready(self.port, &log).await;
     }
 
-    /// As a crash would: what it confirmed is in its files.
+    /// As a crash would: what it confirmed is in its files. Only which queues there are it writes behind their backs, and
+    /// a queue that it forgets takes along what was confirmed in it: that is waited for.
     pub async fn stop(&self) {
+        let file = self.directory.path().join("queues.conf");
+        let (queues, start) = (self.queues().await, Instant::now());
+        loop {
+            let written = std::fs::read_to_string(&file).unwrap_or_default();
+            let missing = queues.iter().find(|queue| !written.contains(*queue));
+            let Some(missing) = missing else { break };
+            assert!(start.elapsed() < PATIENCE, "{missing} is not in {}", file.display());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
         if let Some(server) = self.server.lock().await.take() {
             server.end("KILL");
         }
@@ -97,6 +107,17 @@ impl OwnSqs {
 
     pub fn cut(&self) {
         self.proxy.cut();
+    }
+
+    /// The names of its queues, by its older protocol.
+    async fn queues(&self) -> Vec<String> {
+        let mut wire = TcpStream::connect(("127.0.0.1", self.port)).await.expect("the server listens");
+        let request = "GET /?Action=ListQueues HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+        wire.write_all(request.as_bytes()).await.expect("the server reads");
+        let mut answer = String::new();
+        wire.read_to_string(&mut answer).await.expect("the server answers");
+        let urls = answer.split("<QueueUrl>").skip(1).filter_map(|rest| rest.split('<').next());
+        urls.filter_map(|url| url.rsplit('/').next()).map(str::to_owned).collect()
     }
 }
 

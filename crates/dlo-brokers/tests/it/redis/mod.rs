@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use ::redis::aio::MultiplexedConnection;
-use ::redis::{Client, FromRedisValue, cmd};
+use ::redis::{AsyncConnectionConfig, Client, FromRedisValue, cmd};
 use async_trait::async_trait;
 use dlo_brokers::BrokerConfig;
 use dlo_brokers::redis::RedisConfig;
@@ -58,7 +58,12 @@ struct Raw(MultiplexedConnection);
 
 impl Raw {
     async fn to(url: &str) -> Self {
-        Self(Client::open(url).unwrap().get_multiplexed_async_connection().await.unwrap())
+        // The client's own patience is half a second, and the servers write to a disk that others use as well.
+        let patient = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(Duration::from_secs(10)))
+            .set_response_timeout(Some(Duration::from_secs(30)));
+        let client = Client::open(url).unwrap();
+        Self(client.get_multiplexed_async_connection_with_config(&patient).await.unwrap())
     }
 
     async fn ask<T: FromRedisValue>(&mut self, words: &[&str]) -> T {

@@ -83,11 +83,13 @@ async fn an_idle_source_asks_once_per_wait() {
     let (broker, queue) = (broker(config(&tap.endpoint, 30)).await, name());
     create(&client(&tap.endpoint), &queue, &[]).await;
     let mut source = broker.drain(&queue).await.unwrap();
+    let began = std::time::Instant::now();
     for _ in 0..20 {
         assert!(source.receive(500, Duration::from_millis(100)).await.unwrap().is_empty());
     }
     let receives = tap.calls("ReceiveMessage");
-    assert!((1..=4).contains(&receives), "{receives} receives in two seconds of silence");
+    let most = began.elapsed().as_secs() as usize + 2;
+    assert!((1..=most).contains(&receives), "{receives} receives in {most} seconds of silence");
     source.close().await.unwrap();
 }
 

@@ -83,11 +83,14 @@ impl Life {
 
     /// Waits until at least `wanted` letters are stored.
     async fn until(&self, wanted: u64) {
-        let deadline = Instant::now() + PATIENCE;
+        let (mut deadline, mut seen) = (Instant::now() + PATIENCE, 0);
         loop {
             let total = self.total();
             if total >= wanted {
                 return;
+            }
+            if total > seen {
+                (deadline, seen) = (Instant::now() + PATIENCE, total);
             }
             assert!(
                 Instant::now() < deadline,

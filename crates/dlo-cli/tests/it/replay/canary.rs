@@ -10,7 +10,7 @@ const ORDERS: u64 = 200;
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fix_that_does_not_work_is_stopped_after_five_letters() {
     let broken = Arc::new(|_: &serde_json::Value| Some(key_error("pin 560001 not in tax table")));
-    let source = "replay = { pace = { rate = 500 }, window = \"3s\", ramp = 1 }";
+    let source = "replay = { pace = { rate = 500 }, window = \"30s\", ramp = 1 }";
     let shop = Shop::open(kafka().await, "canary", source, broken).await;
     shop.line.publish((0..ORDERS).map(|n| order(n, &format!("C-{n}")))).await;
     shop.until_open(ORDERS).await;

@@ -17,7 +17,7 @@ const RATE: u64 = 400;
 async fn the_backlog_of_an_outage_is_sent_on_at_its_pace() {
     let away = Arc::new(|_: &serde_json::Value| Some(Failure::new("LedgerClosed", "the ledger was closed")));
     let source = format!(
-        "replay = {{ pace = {{ rate = {RATE} }}, window = \"1s\", ramp = 1, guards = {{ lag = 500 }} }}"
+        "replay = {{ pace = {{ rate = {RATE} }}, window = \"30s\", ramp = 1, guards = {{ lag = 500 }} }}"
     );
     let shop = Shop::open(redis().await, "backlog", &source, away).await;
     shop.line.publish((0..ORDERS).map(|n| order(n, &format!("C-{n}")))).await;
@@ -45,7 +45,7 @@ async fn the_backlog_of_an_outage_is_sent_on_at_its_pace() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_running_replay_is_paused_changed_and_cancelled() {
     let away = Arc::new(|_: &serde_json::Value| Some(Failure::new("LedgerClosed", "the ledger was closed")));
-    let source = "replay = { pace = { rate = 100 }, window = \"1s\", ramp = 1, canary = 0 }";
+    let source = "replay = { pace = { rate = 100 }, window = \"30s\", ramp = 1, canary = 0 }";
     let shop = Shop::open(redis().await, "steered", source, away).await;
     shop.line.publish((0..1_000).map(|n| order(n, &format!("C-{n}")))).await;
     shop.until_open(1_000).await;

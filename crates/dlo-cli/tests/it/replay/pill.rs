@@ -12,7 +12,7 @@ const PILL: u64 = 77;
 async fn a_pill_in_a_bulk_replay_does_not_loop() {
     let broken = Arc::new(|_: &serde_json::Value| Some(key_error("no tax table")));
     let guards = "guards = { recurrence = \"0s\", refill = false, failures = 0.5 }";
-    let source = format!("replay = {{ pace = {{ rate = 500 }}, window = \"1s\", ramp = 1, {guards} }}");
+    let source = format!("replay = {{ pace = {{ rate = 500 }}, window = \"30s\", ramp = 1, {guards} }}");
     let shop = Shop::open(redis().await, "bulk-pill", &source, broken).await;
     shop.line.publish((0..ORDERS).map(|n| order(n, &format!("C-{n}")))).await;
     shop.until_open(ORDERS).await;

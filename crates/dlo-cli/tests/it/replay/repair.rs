@@ -28,7 +28,7 @@ async fn dollars_are_repaired_to_cents_on_their_way_and_the_originals_stay() {
     let whole = Arc::new(|order: &serde_json::Value| {
         (!order["amount"].is_u64()).then(|| Failure::new("ValueError", "amount is not a number of cents"))
     });
-    let source = "replay = { pace = { rate = 200 }, window = \"1s\", ramp = 1 }";
+    let source = "replay = { pace = { rate = 200 }, window = \"30s\", ramp = 1 }";
     let shop = Shop::open(redis().await, "dollars", source, whole).await;
     shop.line.publish((0..40).map(dollars)).await;
     shop.until_open(40).await;

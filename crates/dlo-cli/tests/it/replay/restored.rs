@@ -18,7 +18,7 @@ async fn the_deleted_product_was_restored_and_its_orders_are_sent_on() {
     let deleted = Arc::new(|order: &serde_json::Value| {
         is_of_it(order["number"].as_u64().unwrap()).then(|| key_error("no product TEA-250"))
     });
-    let source = "replay = { pace = { rate = 200 }, window = \"1s\", ramp = 1 }";
+    let source = "replay = { pace = { rate = 200 }, window = \"30s\", ramp = 1 }";
     let shop = Shop::open(rabbitmq().await, "restored", source, deleted).await;
     shop.line.publish((0..ORDERS).map(|n| order(n, &format!("C-{}", n % 7)))).await;
     shop.until_open(DELETED).await;

@@ -47,10 +47,12 @@ async fn story(name: &str, section: String) {
     // Once to warm up, then in turns: what else the machine does falls on both.
     price(&line, orders / 4, false).await;
     let mut ratios = Vec::new();
+    let (mut best_without, mut best_with) = (0.0_f64, 0.0_f64);
     for _ in 0..3 {
         let (without, with) = (price(&line, orders, false).await, price(&line, orders, true).await);
         eprintln!("{name}: {without:.0}/s without bad orders, {with:.0}/s with one in {RARE}");
         ratios.push(with / without);
+        (best_without, best_with) = (best_without.max(without), best_with.max(with));
     }
     ratios.sort_by(f64::total_cmp);
     let expected = 3 * (0..orders).filter(|n| is_bad(*n)).count();
@@ -73,8 +75,10 @@ async fn story(name: &str, section: String) {
         assert_eq!(told.origin.origin().map(|origin| origin.queue), Some(line.queue.clone()));
         assert!(told.death_id.is_some() && told.dead_at.is_some());
     }
-    // A few percent is the promise; what is asserted leaves room for a machine that does other things as well.
-    assert!(ratios[1] > 0.6, "one bad order in {RARE} slowed the others: {ratios:?}");
+    // A few percent is the promise; what is asserted leaves room for a machine that does other things as well, and a run
+    // lasts half a second: the best of each tells more of the consumer than of the machine.
+    let ratio = best_with / best_without;
+    assert!(ratio > 0.6, "one bad order in {RARE} slowed the others: {ratio:.2}, {ratios:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

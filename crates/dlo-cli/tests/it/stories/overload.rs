@@ -1,8 +1,8 @@
 //! Overload: a dependency that can take only so much. The retry budget keeps what it is asked near the traffic; retries
 //! without one multiply it.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use dlo_core::brake::BrakeMode;
@@ -14,25 +14,35 @@ use dlo_core::verdict::VerdictKind;
 use dlo_runtime::Policy;
 use tokio_util::sync::CancellationToken;
 
-use super::{Line, order, redis};
+use super::{Line, number, order, redis};
 
 const OFFERED: u64 = 200;
 const SECONDS: u64 = 24;
 /// Between these seconds the dependency takes a tenth of what is offered.
 const WEAK: std::ops::Range<u64> = 4..24;
 
+/// What a dependency was asked in one second, and how much of that for the first time.
+#[derive(Debug, Clone, Copy, Default)]
+struct Load {
+    asked: u64,
+    fresh: u64,
+}
+
 /// A dependency: counts what it is asked in each second, and refuses what it cannot take.
 struct Dependency {
     began: Instant,
-    asked: Vec<AtomicU64>,
+    seen: Mutex<(HashSet<u64>, Vec<Load>)>,
 }
 
 impl Dependency {
-    fn ask(&self) -> bool {
+    fn ask(&self, order: u64) -> bool {
         let second = self.began.elapsed().as_secs();
-        let Some(asked) = self.asked.get(second as usize) else { return true };
-        let now = asked.fetch_add(1, Ordering::Relaxed);
-        !WEAK.contains(&second) || now < OFFERED / 10
+        let mut seen = self.seen.lock().unwrap();
+        let (orders, loads) = &mut *seen;
+        let Some(load) = loads.get_mut(second as usize) else { return true };
+        load.fresh += u64::from(orders.insert(order));
+        load.asked += 1;
+        !WEAK.contains(&second) || load.asked <= OFFERED / 10
     }
 }
 
@@ -54,12 +64,12 @@ fn policy(budget: BudgetConfig) -> Policy {
     policy
 }
 
-/// The load on the dependency in each second, as a share of what is offered.
-async fn curve(name: &str, budget: BudgetConfig) -> Vec<f64> {
+/// The load on the dependency in each second.
+async fn curve(name: &str, budget: BudgetConfig) -> Vec<Load> {
     let line = Arc::new(Line::open(redis().await, name, None).await);
     let dependency = Arc::new(Dependency {
         began: Instant::now(),
-        asked: (0..SECONDS).map(|_| AtomicU64::new(0)).collect(),
+        seen: Mutex::new((HashSet::new(), vec![Load::default(); SECONDS as usize])),
     });
     let shop = line.clone();
     let selling = tokio::spawn(async move {
@@ -72,8 +82,8 @@ async fn curve(name: &str, budget: BudgetConfig) -> Vec<f64> {
     });
     let asked = dependency.clone();
     let consumer =
-        line.consumer().await.policy(policy(budget)).concurrency(4_096).handler(move |_: Message| {
-            let served = asked.ask();
+        line.consumer().await.policy(policy(budget)).concurrency(4_096).handler(move |message: Message| {
+            let served = asked.ask(number(&message));
             async move {
                 let busy =
                     Failure { says: Some(VerdictKind::Retry), ..Failure::new("Busy", "too many requests") };
@@ -85,25 +95,35 @@ async fn curve(name: &str, budget: BudgetConfig) -> Vec<f64> {
     selling.await.unwrap();
     stop.cancel();
     running.await.unwrap().unwrap();
-    dependency.asked.iter().map(|asked| asked.load(Ordering::Relaxed) as f64 / OFFERED as f64).collect()
+    dependency.seen.lock().unwrap().1.clone()
 }
 
 /// Eight heights for 0 to 5 times what is offered.
-fn drawn(curve: &[f64]) -> String {
+fn drawn(curve: &[Load]) -> String {
     let bars: Vec<char> = "▁▂▃▄▅▆▇█".chars().collect();
-    curve.iter().map(|load| bars[((load / 5.0 * 8.0) as usize).min(7)]).collect()
+    let height = |load: &Load| load.asked as f64 / OFFERED as f64 / 5.0 * 8.0;
+    curve.iter().map(|load| bars[(height(load) as usize).min(7)]).collect()
 }
 
-/// What the dependency was asked while it was weak, once retries had begun, for each message that was offered.
-fn load(curve: &[f64]) -> f64 {
-    let weak = &curve[WEAK.start as usize + 2..WEAK.end as usize - 1];
-    weak.iter().sum::<f64>() / weak.len() as f64
+/// How often a message was asked for. Against what came in the same seconds: a seller that stood still sells twice as fast
+/// after that.
+fn times(loads: &[Load]) -> f64 {
+    let (asked, fresh) = loads.iter().fold((0, 0), |sum, one| (sum.0 + one.asked, sum.1 + one.fresh));
+    asked as f64 / fresh.max(1) as f64
+}
+
+/// While the dependency was weak, once retries had begun.
+fn weak(curve: &[Load]) -> &[Load] {
+    &curve[WEAK.start as usize + 2..WEAK.end as usize - 1]
+}
+
+fn load(curve: &[Load]) -> f64 {
+    times(weak(curve))
 }
 
 /// The worst stretch of five seconds: single ones jump.
-fn worst(curve: &[f64]) -> f64 {
-    let weak = &curve[WEAK.start as usize + 2..WEAK.end as usize - 1];
-    weak.windows(5).map(|five| five.iter().sum::<f64>() / 5.0).fold(0.0, f64::max)
+fn worst(curve: &[Load]) -> f64 {
+    weak(curve).windows(5).map(times).fold(0.0, f64::max)
 }
 
 #[tokio::test(flavor = "multi_thread")]

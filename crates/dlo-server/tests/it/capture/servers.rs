@@ -63,7 +63,7 @@ async fn letters(store: &DynStore, expected: u64) {
 
 async fn until_held(servers: &[&Mortal], expected: &[u64]) {
     let mut held = Vec::new();
-    for _ in 0..400 {
+    for _ in 0..1_200 {
         held.clear();
         for server in servers {
             held.push(server.held().await);

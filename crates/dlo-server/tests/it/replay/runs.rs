@@ -178,7 +178,7 @@ async fn a_replay_keeps_its_pace() {
     shop.until_sent(id, 101).await;
     let took = began.elapsed();
     // A machine that is busy with other tests may be late; too early it never is.
-    assert!((Duration::from_millis(1_800)..Duration::from_millis(4_000)).contains(&took), "{took:?}");
+    assert!((Duration::from_millis(1_800)..Duration::from_secs(25)).contains(&took), "{took:?}");
     shop.turn(id, ReplayState::Paused).await;
     // What was under way is recorded, and then the office lets go of it: nobody is left who could send.
     until("nobody has it in hand", || async {

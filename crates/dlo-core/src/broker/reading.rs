@@ -47,7 +47,7 @@ pub trait Reader: Send + std::fmt::Debug {
     /// with [`BrokerError::Missing`], one that was created anew with [`BrokerError::Closed`]: open another reader.
     async fn read(&mut self, max: usize, wait: Duration) -> Result<Look, BrokerError>;
 
-    /// Tells the broker how far the office is, for those who watch lag there. The truth is what the caller keeps;
-    /// a broker that has no such place ignores it.
+    /// Tells the broker how far the office is, for those who watch lag there, without waiting until it has heard. The
+    /// truth is what the caller keeps; a broker that has no such place ignores it.
     async fn tell(&mut self, position: &Position) -> Result<(), BrokerError>;
 }

@@ -194,8 +194,15 @@ async fn how_far_the_office_is_can_be_seen_as_lag() {
     let mut reader = lab.broker.reader(&queue, 0, None).await.unwrap();
     let look = reader.read(4, WAIT).await.unwrap();
     reader.tell(&look.position).await.unwrap();
-    let state = lab.broker.inspector().inspect(&queue, Some(OFFICE)).await.unwrap();
-    assert_eq!((state.depth, state.partitions), (Some(6), Some(1)));
+    let deadline = Instant::now() + 3 * WAIT;
+    let state = loop {
+        let state = lab.broker.inspector().inspect(&queue, Some(OFFICE)).await.unwrap();
+        if state.depth == Some(6) {
+            break state;
+        }
+        assert!(Instant::now() < deadline, "the cluster was not told: {state:?}");
+    };
+    assert_eq!(state.partitions, Some(1));
     assert!(state.oldest.is_some());
 }
 

@@ -91,11 +91,12 @@ impl OwnSqs {
     /// As a crash would: what it confirmed is in its files. Only which queues there are it writes behind their backs, and
     /// a queue that it forgets takes along what was confirmed in it: that is waited for.
     pub async fn stop(&self) {
-        let file = self.directory.path().join("queues.conf");
+        let file = self.directory.path().join("messages.mv.db");
         let (queues, start) = (self.queues().await, Instant::now());
         loop {
-            let written = std::fs::read_to_string(&file).unwrap_or_default();
-            let missing = queues.iter().find(|queue| !written.contains(*queue));
+            let written = std::fs::read(&file).unwrap_or_default();
+            let stands = |queue: &String| written.windows(queue.len()).any(|part| part == queue.as_bytes());
+            let missing = queues.iter().find(|queue| !stands(queue));
             let Some(missing) = missing else { break };
             assert!(start.elapsed() < PATIENCE, "{missing} is not in {}", file.display());
             tokio::time::sleep(Duration::from_millis(20)).await;

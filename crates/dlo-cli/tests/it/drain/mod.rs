@@ -20,6 +20,8 @@ use crate::office::{Office, dlo};
 
 /// Letters of one round.
 const LETTERS: u64 = 6_000;
+/// An office that is told to stop has stopped by then, on a machine that is busy.
+const STOPPED: Duration = Duration::from_secs(45);
 const PATIENCE: Duration = Duration::from_secs(120);
 
 fn rounds() -> u64 {
@@ -171,4 +173,17 @@ async fn endure(far: &dyn Far, storage: &str, strike: Strike, rounds: u64) {
     assert!(twice.is_empty(), "letters that are there more than once: {twice:?}");
     assert_eq!(kept.len() as u64, expected, "letters are lost");
     life.office.dlo(&["audit", "verify"]).ok();
+    if strike == Strike::Broker {
+        far.stop().await;
+        stops_in_time(life);
+    }
+}
+
+/// An office whose broker is away stops as soon as one whose broker is there.
+fn stops_in_time(life: Life) {
+    let told = Instant::now();
+    life.office.signal("-TERM");
+    let (status, log) = life.office.ended();
+    assert!(status.success(), "{log}");
+    assert!(told.elapsed() < STOPPED, "it took {:?} to stop without its broker: {log}", told.elapsed());
 }

@@ -31,6 +31,32 @@ async fn a_handler_that_starts_later_is_waited_for_and_nothing_is_charged() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_handler_over_https_is_spoken_to_only_if_its_authority_is_trusted() {
+    let mut house = House::new("secure").await;
+    house.scheme = "https";
+    let certificate = house.dir.path().join("handler.pem");
+    let file = certificate.display().to_string();
+    let asked = "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=handler -addext subjectAltName=IP:127.0.0.1 \
+                 -addext basicConstraints=critical,CA:FALSE";
+    let made =
+        Command::new("openssl").args(asked.split(' ')).args(["-keyout", &file, "-out", &file]).output();
+    let made = made.expect("running openssl (Debian: apt-get install openssl)");
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let _handler = Handler::secure(house.port, &certificate);
+    house.send(&[r#"{"answers":[204]}"#]).await;
+    let stranger = house.consume("");
+    let waiting = until(&stranger, "it does not trust it", |now| {
+        now["problem"].as_str().is_some_and(|why| why.contains("certificate"))
+    })
+    .await;
+    assert_eq!((&waiting["handled"], &waiting["parked"]), (&0.into(), &0.into()), "{waiting:#}");
+    drop(stranger);
+    let friend = house.consume_with("", &[("SSL_CERT_FILE", &certificate)]);
+    let now = handled(&friend, 1).await;
+    assert_eq!((&now["parked"], &now["retried"]), (&0.into(), &0.into()), "{now:#}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_handler_that_ends_is_waited_for_and_what_it_missed_is_not_charged() {
     let house = House::new("gone").await;
     let handler = Handler::scripted(house.port);

@@ -31,6 +31,8 @@ struct House {
     broker: Arc<dyn Broker>,
     url: String,
     port: u16,
+    /// How its handler is spoken to.
+    scheme: &'static str,
 }
 
 impl House {
@@ -43,7 +45,7 @@ impl House {
         let spec = dlo_core::broker::TopologySpec::new(&queue, format!("{queue}:dlq"), 5);
         broker.topology().apply(&spec).await.unwrap();
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        Self { dir: tempfile::tempdir().unwrap(), queue, broker, url, port }
+        Self { dir: tempfile::tempdir().unwrap(), queue, broker, url, port, scheme: "http" }
     }
 
     fn file(&self) -> PathBuf {
@@ -55,18 +57,24 @@ impl House {
         let text = format!(
             "[consume]\nlisten = \"127.0.0.1:0\"\ndata = \"state\"\n[brokers.shop]\nkind = \"redis\"\nurl = \"{}\"\n\
              [[sources]]\nname = \"orders\"\nbroker = \"shop\"\nqueue = \"{}\"\n\
-             [[consumers]]\nsource = \"orders\"\ngroup = \"pricing\"\nhandler = \"http://127.0.0.1:{}/\"\n\
+             [[consumers]]\nsource = \"orders\"\ngroup = \"pricing\"\nhandler = \"{}://127.0.0.1:{}/\"\n\
              retry = {{ attempts = 3, base = \"10ms\", cap = \"50ms\", quick = 1 }}\n{more}\n",
-            self.url, self.queue, self.port
+            self.url, self.queue, self.scheme, self.port
         );
         std::fs::write(self.file(), text).unwrap();
     }
 
     /// A running sidecar with these settings.
     fn consume(&self, more: &str) -> Office {
+        self.consume_with(more, &[])
+    }
+
+    /// The same with something in its environment.
+    fn consume_with(&self, more: &str, environment: &[(&str, &Path)]) -> Office {
         self.write(more);
         let mut command = dlo();
         command.args(["consume", "--log-level", "info"]).current_dir(self.dir.path());
+        command.envs(environment.iter().copied());
         Office::spawn(command, self.dir.path())
     }
 
@@ -141,6 +149,12 @@ impl Handler {
     fn scripted(port: u16) -> Self {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/consume/scripted.py");
         Self::run("python3", &[&script], port)
+    }
+
+    /// The same behind TLS, with the certificate and key in this file.
+    fn secure(port: u16, certificate: &Path) -> Self {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/consume/scripted.py");
+        Self::run("python3", &[&script, certificate], port)
     }
 
     /// The same, started again whenever it ends, as a supervisor does.

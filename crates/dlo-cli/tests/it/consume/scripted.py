@@ -4,7 +4,7 @@
 ANSWER: a status, or {"status", "body", "headers"}; "crash" ends this process in the middle of the request.
 What was seen is told at GET /seen. In a batch each message's ANSWER is its result's verdict.
 """
-import json, os
+import json, os, ssl, sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 SEEN = []
@@ -50,4 +50,9 @@ def pick(body, attempt):
     return answers[min(attempt, len(answers)) - 1]
 
 
-ThreadingHTTPServer(("127.0.0.1", int(os.environ["PORT"])), Handler).serve_forever()
+server = ThreadingHTTPServer(("127.0.0.1", int(os.environ["PORT"])), Handler)
+if len(sys.argv) > 1:  # the file with certificate and key
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(sys.argv[1])
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+server.serve_forever()

@@ -35,12 +35,12 @@ struct Listed {
     places: Vec<u8>,
 }
 
-/// Reads the blocks that have waited longest; `None` when none waits.
+/// Reads the newest blocks that wait, since searches begin there; `None` when none waits.
 pub(super) fn build(db: &Connection) -> Result<Option<Built>, StoreError> {
     // One snapshot: the places of a block and the rows at these places belong together.
     let db = &db.unchecked_transaction().map_err(read_error)?;
     let sql = "SELECT u.block, b.places, b.data FROM unindexed u JOIN blocks b ON b.id = u.block
-                ORDER BY u.block LIMIT ?1";
+                ORDER BY u.block DESC LIMIT ?1";
     let mut statement = db.prepare_cached(sql).map_err(read_error)?;
     let mut rows = statement.query([TURN as i64]).map_err(read_error)?;
     let (mut blocks, mut postings, mut bytes) = (Vec::new(), Vec::new(), 0);
@@ -192,6 +192,13 @@ pub(super) fn places_of(list: &[u8]) -> impl Iterator<Item = i64> + '_ {
 
 /// How many letters wait, counted from the marks.
 pub(super) fn waiting(db: &Connection) -> Result<u64, StoreError> {
-    let sql = "SELECT ifnull(sum(length(b.places) / 8), 0) FROM unindexed u JOIN blocks b ON b.id = u.block";
-    db.query_row(sql, [], |row| row.get::<_, i64>(0)).map(|n| n as u64).map_err(read_error)
+    let sql = "SELECT b.places FROM unindexed u JOIN blocks b ON b.id = u.block";
+    let mut statement = db.prepare_cached(sql).map_err(read_error)?;
+    let mut rows = statement.query([]).map_err(read_error)?;
+    let mut letters = 0;
+    while let Some(row) = rows.next().map_err(read_error)? {
+        let places = row.get_ref(0).and_then(|value| Ok(value.as_blob()?)).map_err(read_error)?;
+        letters += places_of(places).filter(|place| *place > 0).count() as u64;
+    }
+    Ok(letters)
 }

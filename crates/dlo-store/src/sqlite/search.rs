@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::sync::atomic::Ordering;
 
 use dlo_core::letter::Status;
 use dlo_core::query::Query;
@@ -28,7 +29,9 @@ const PAIR_COST: u64 = 4;
 /// How far hits of an index are counted to choose the rarest.
 const HITS: usize = 1_000;
 /// Hits of an exact value that are looked through without asking for a rarer text.
-const FEW: usize = 100;
+const FEW: u64 = 100;
+/// Letters that may wait for the index of texts; where more do, it is not asked, since all of them are listed beside it.
+const WAITING: u64 = 200_000;
 
 pub(super) fn page(
     db: &Connection,
@@ -277,7 +280,8 @@ impl<'q> Search<'q> {
         if pairs.pairs.is_empty() || self.filter.texts.iter().any(String::is_empty) {
             return Ok(None);
         }
-        if let Some(words) = self.rarest_words(db, pairs.letters)? {
+        let waiting = shared.unindexed.load(Ordering::Relaxed);
+        if let Some(words) = self.rarest_words(db, pairs.letters, waiting)? {
             return Ok(Some(Merged::new(words, self.range)));
         }
         if pairs.everything {
@@ -297,22 +301,34 @@ impl<'q> Search<'q> {
 
     /// The streams of the exact values or texts asked for, whichever are rarer, unless the groups asked for have fewer
     /// letters than there are hits.
-    fn rarest_words(&self, db: &Connection, letters: u64) -> Result<Option<Vec<Stream>>, StoreError> {
+    fn rarest_words(
+        &self,
+        db: &Connection,
+        letters: u64,
+        waiting: u64,
+    ) -> Result<Option<Vec<Stream>>, StoreError> {
+        // Hits past the bound are not counted: then groups win up to twenty times as many letters.
+        let expected = |hits: usize| if hits <= HITS { hits as u64 } else { hits as u64 * 20 };
         let mut rarest = match &self.filter.quick[..] {
             [] => None,
-            tokens => Some(self.rarest_value(tokens, db)?),
+            tokens => {
+                let (hits, streams) = self.rarest_value(tokens, db)?;
+                Some((expected(hits), streams))
+            }
         };
         let wanted = self.filter.wanted();
-        if !wanted.is_empty() && rarest.as_ref().is_none_or(|(hits, _)| *hits > FEW) {
-            let streams = vec![Stream::grams(db, wanted, self.range)?, Stream::unindexed(db, self.range)?];
-            let found = self.hits(streams, db)?;
-            if rarest.as_ref().is_none_or(|(fewest, _)| found.0 < *fewest) {
-                rarest = Some(found);
+        let common = rarest.as_ref().is_none_or(|(cost, _)| *cost > FEW);
+        if !wanted.is_empty() && waiting <= WAITING && common {
+            let (hits, mut streams) = self.hits(vec![Stream::grams(db, wanted, self.range)?], db)?;
+            // What waits is looked at as well, each letter once: it is known exactly and not to be multiplied.
+            let mut behind = Stream::unindexed(db, self.range)?;
+            let cost = expected(hits) + behind.hits(db, self.range, HITS)? as u64;
+            streams.push(behind);
+            if rarest.as_ref().is_none_or(|(least, _)| cost < *least) {
+                rarest = Some((cost, streams));
             }
         }
-        // Hits past the bound are not counted: then groups win up to twenty times as many letters.
-        let few = |hits: usize| if hits <= HITS { hits as u64 } else { hits as u64 * 20 };
-        Ok(rarest.filter(|(hits, _)| few(*hits) <= letters || *hits == 0).map(|(_, streams)| streams))
+        Ok(rarest.filter(|(cost, _)| *cost <= letters || *cost == 0).map(|(_, streams)| streams))
     }
 
     /// The stream of the rarest of these exact values, with how many hits it has. A match has all of them, so one that is

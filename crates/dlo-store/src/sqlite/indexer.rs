@@ -1,7 +1,8 @@
 //! The thread that keeps the index of texts close behind the rows.
 //!
 //! It reads with a connection of its own, so that unpacking and sorting cost the writer nothing; what it built is
-//! written by the writer between two batches.
+//! written by the writer between two batches. After each turn segments are merged where there are many, and what died
+//! in them is left out.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -66,27 +67,47 @@ enum Turn {
 }
 
 fn turn(reader: &Connection, jobs: &Sender<Job>) -> Result<Turn, StoreError> {
-    let mut turn = Turn::Done;
-    if let Some(built) = index::build(reader)? {
-        let store = move |writer: &mut Writer| index::store(&mut writer.connection, &writer.shared, &built);
-        match written(jobs, store) {
-            // A block that keeps its mark waits for the next look.
-            Some(blocks) => turn = if blocks? > 0 { Turn::More } else { Turn::Done },
-            None => return Ok(Turn::Closed),
-        }
-    }
-    let merged = match merge::build(reader) {
-        // What is damaged is not merged: searches then look through all blocks of its segment.
-        Err(StoreError::Unreadable(_)) => None,
-        merged => merged?,
+    let built = index::build(reader)?;
+    let store = move |writer: &mut Writer| match built {
+        Some(built) => index::store(&mut writer.connection, &writer.shared, &built),
+        // None waits, whatever was counted.
+        None => count_anew(writer).map(|_| 0),
     };
-    if let Some(merged) = merged {
-        match written(jobs, move |writer| merge::store(&mut writer.connection, &merged)) {
+    let turn = match written(jobs, store) {
+        // A block that keeps its mark waits for the next look.
+        Some(blocks) => {
+            if blocks? > 0 {
+                Turn::More
+            } else {
+                Turn::Done
+            }
+        }
+        None => return Ok(Turn::Closed),
+    };
+    for pick in [merge::Pick::Alike, merge::Pick::Outdated] {
+        let Some(merged) = merge::build(reader, pick)? else { break };
+        match written(jobs, move |writer| put_in_place(writer, &merged)) {
             Some(done) => done?,
             None => return Ok(Turn::Closed),
         }
     }
     Ok(turn)
+}
+
+fn put_in_place(writer: &mut Writer, merged: &merge::Merged) -> Result<(), StoreError> {
+    merge::store(&mut writer.connection, merged)?;
+    if let Some(segment) = merged.damaged() {
+        tracing::warn!(segment, "a segment of the text index was damaged; its letters are indexed again");
+        count_anew(writer)?;
+    }
+    Ok(())
+}
+
+/// Counts what waits by its marks. On the writing thread only, where nobody adds to it meanwhile.
+fn count_anew(writer: &Writer) -> Result<u64, StoreError> {
+    let waiting = index::waiting(&writer.connection)?;
+    writer.shared.unindexed.store(waiting, Ordering::Relaxed);
+    Ok(waiting)
 }
 
 /// Has the writer do it, and waits. `None`: there is no writer any more.
@@ -108,11 +129,10 @@ pub(super) fn finish(writer: &mut Writer) -> Result<u64, StoreError> {
         if index::store(&mut writer.connection, &writer.shared, &built)? == 0 {
             break;
         }
-        if let Some(merged) = merge::build(&writer.connection)? {
-            merge::store(&mut writer.connection, &merged)?;
+        for pick in [merge::Pick::Alike, merge::Pick::Outdated] {
+            let Some(merged) = merge::build(&writer.connection, pick)? else { break };
+            put_in_place(writer, &merged)?;
         }
     }
-    let waiting = index::waiting(&writer.connection)?;
-    writer.shared.unindexed.store(waiting, Ordering::Relaxed);
-    Ok(waiting)
+    count_anew(writer)
 }

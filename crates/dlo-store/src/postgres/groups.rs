@@ -13,7 +13,7 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::rows::{self, GROUP, GROUP_COLUMNS, GroupRow};
-use super::text::{escape, escape_option};
+use super::text::escape;
 use super::{index, read_error};
 use crate::names::Names;
 use crate::place::Place;
@@ -236,16 +236,4 @@ async fn sources(db: &Transaction<'_>) -> Result<BTreeMap<String, SourceStats>, 
         sources.insert(source.source.clone(), source);
     }
     Ok(sources)
-}
-
-/// Writes owners that were decided outside; returns how many changed.
-pub(super) async fn set_owners(
-    db: &Transaction<'_>,
-    owners: &[(GroupRow, Option<String>)],
-) -> Result<u64, StoreError> {
-    let ids: Vec<GroupRow> = owners.iter().map(|(id, _)| *id).collect();
-    let names: Vec<_> = owners.iter().map(|(_, owner)| escape_option(owner)).collect();
-    let sql = "UPDATE groups g SET owner = t.owner FROM UNNEST($1::bigint[], $2::text[]) AS t (id, owner)
-                WHERE g.id = t.id AND g.owner IS DISTINCT FROM t.owner";
-    db.execute(sql, &[&ids, &names]).await.map_err(read_error)
 }

@@ -4,7 +4,6 @@
 //! other are tried again a few times. A call that reads sees one snapshot. Payloads are indexed behind the writes by
 //! every process that has the database open; they divide the work by row locks.
 
-use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -291,18 +290,7 @@ impl Store for PostgresStore {
         &self,
         owner_of: &(dyn for<'a> Fn(&'a Group) -> Option<String> + Send + Sync),
     ) -> Result<u64, StoreError> {
-        let mut client = self.client().await?;
-        let db = client.transaction().await.map_err(read_error)?;
-        let all = groups::all(&db).await?;
-        let ruled = all.values().filter(|group| group.merged_into.is_none() && !group.owner_by_hand);
-        let ruled: HashMap<GroupId, Option<String>> =
-            ruled.map(|group| (group.id, owner_of(group))).collect();
-        let follows =
-            |(row, group): (&i64, &Group)| ruled.get(&group.head()).map(|owner| (*row, owner.clone()));
-        let owners: Vec<_> = all.iter().filter_map(follows).collect();
-        let changed = groups::set_owners(&db, &owners).await?;
-        db.commit().await.map_err(read_error)?;
-        Ok(changed)
+        self.own_by_rules(owner_of).await
     }
 
     async fn note(&self, event: Event, count: u64, deed: &Deed, now: Timestamp) -> Result<(), StoreError> {

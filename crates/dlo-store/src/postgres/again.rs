@@ -211,7 +211,7 @@ async fn move_words(
     db.execute("INSERT INTO quick VALUES ($1, array_to_tsvector($2))", &[to, &tokens])
         .await
         .map_err(read_error)?;
-    for sql in ["DELETE FROM unindexed WHERE place = $1", "DELETE FROM deep WHERE place = $1"] {
+    for sql in ["DELETE FROM unindexed WHERE place = $1", "DELETE FROM grams WHERE place = $1"] {
         db.execute(sql, &[from]).await.map_err(read_error)?;
     }
     let mark = "INSERT INTO unindexed SELECT place, block, slot FROM letters WHERE place = $1";

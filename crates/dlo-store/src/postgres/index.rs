@@ -28,7 +28,7 @@ const TAKE: &str = "
 const TEXTS: &str = "SELECT place, error_message FROM letters WHERE place = ANY($1)";
 
 const WRITE: &str = "
-    INSERT INTO deep SELECT t.place, array_to_tsvector(string_to_array(t.tokens, ' '))
+    INSERT INTO grams SELECT t.place, array_to_tsvector(string_to_array(t.tokens, ' '))
       FROM UNNEST($1::bigint[], $2::text[]) AS t (place, tokens)
     ON CONFLICT (place) DO UPDATE SET words = excluded.words";
 

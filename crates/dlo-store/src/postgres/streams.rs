@@ -72,7 +72,7 @@ impl Stream {
         if words.is_empty() {
             return Ok(None);
         }
-        Words::new(db, "deep", &words).await.map(|words| Some(Self::Deep(words)))
+        Words::new(db, "grams", &words).await.map(|words| Some(Self::Deep(words)))
     }
 
     /// The next candidates, at most `limit`, newest first. Fewer mean that none is left.
@@ -106,7 +106,7 @@ impl Stream {
             }
             Self::Deep(wanted) => {
                 parameters.push(&wanted.query);
-                let (indexed, waiting) = (wanted.ordered("deep"), ranges("unindexed", ""));
+                let (indexed, waiting) = (wanted.ordered("grams"), ranges("unindexed", ""));
                 format!("SELECT place FROM (({indexed}) UNION ({waiting})) u")
             }
         };

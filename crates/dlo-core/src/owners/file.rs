@@ -8,8 +8,9 @@
 //! orders consumer:mail*      crm
 //! ```
 //!
-//! A bare pattern is held against the source and the queue, as a path is in CODEOWNERS; `source:`, `queue:`, `type:`,
-//! `consumer:` and `class:` say which word is meant, and several patterns on a line must all fit. `#` begins a comment, an
+//! A bare pattern is held against the source and the queue, as a path is in CODEOWNERS, or against the one of them that the
+//! line does not name; `source:`, `queue:`, `type:`, `consumer:` and `class:` say which word is meant, and several patterns
+//! on a line must all fit. `#` begins a comment, an
 //! `@` before the team is left out.
 
 use super::{OwnerRule, OwnerWhen, Owners};
@@ -54,7 +55,7 @@ pub fn read(text: &str) -> Result<Vec<OwnerRule>, Vec<BadLine>> {
     if bad.is_empty() { Ok(rules) } else { Err(bad) }
 }
 
-/// A bare pattern makes two rules: one for the source, one for the queue.
+/// A bare pattern makes two rules, one for the source and one for the queue; one rule where the line names one of them.
 fn of_line(words: &[&str]) -> Result<Vec<OwnerRule>, String> {
     let [patterns @ .., team] = words else { return Err("expected a pattern and a team".into()) };
     let team = team.trim_start_matches('@');
@@ -91,9 +92,18 @@ fn of_line(words: &[&str]) -> Result<Vec<OwnerRule>, String> {
     let rules = match bare {
         None => vec![rule(when)],
         Some(name) => {
-            let by_queue = OwnerWhen { queue: when.queue.clone().or(Some(name.clone())), ..when.clone() };
-            let by_source = OwnerWhen { source: when.source.clone().or(Some(name)), ..when };
-            vec![rule(by_queue), rule(by_source)]
+            let by_queue = || OwnerWhen { queue: Some(name.clone()), ..when.clone() };
+            let by_source = || OwnerWhen { source: Some(name.clone()), ..when.clone() };
+            match (&when.source, &when.queue) {
+                (None, None) => vec![rule(by_queue()), rule(by_source())],
+                (None, Some(_)) => vec![rule(by_source())],
+                (Some(_), None) => vec![rule(by_queue())],
+                (Some(_), Some(_)) => {
+                    return Err("a bare pattern means the source or the queue, and the line names both; \
+                                expected no bare pattern here"
+                        .into());
+                }
+            }
         }
     };
     Owners::compile(rules.clone()).map_err(|bad| bad.problem)?;
@@ -136,6 +146,21 @@ class:TaxError         tax
         assert_eq!(owner(mail).as_deref(), Some("crm"));
         assert_eq!(owner(Subject { class: Some("TaxError"), ..mail }).as_deref(), Some("tax"));
         assert_eq!(owner(Subject { source: "stock", ..Subject::default() }).as_deref(), Some("platform"));
+    }
+
+    #[test]
+    fn a_bare_pattern_beside_a_source_or_a_queue_means_the_other_one() {
+        let owner = |file: &str, source, queue| {
+            let owners = Owners::compile(read(file).unwrap()).unwrap();
+            owners.owner_of(&Subject { source, queue, ..Subject::default() }).map(String::from)
+        };
+        let crm = Some("crm".to_string());
+        assert_eq!(owner("orders queue:refunds* crm", "orders", "refunds.eu"), crm);
+        assert_eq!(owner("orders queue:refunds* crm", "stock", "refunds.eu"), None);
+        assert_eq!(owner("refunds* source:orders crm", "orders", "refunds.eu"), crm);
+        assert_eq!(owner("refunds* source:orders crm", "orders", "orders"), None);
+        let told = read("x source:orders queue:refunds crm").unwrap_err()[0].to_string();
+        assert!(told.starts_with("line 1: a bare pattern means the source or the queue"), "{told}");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::id::GroupId;
 use crate::letter::Status;
 use crate::time::Timestamp;
 
-pub use life::{Change, GroupDeed, GroupStatus, Illegal, Life, Snooze};
+pub use life::{Arrival, Change, GroupDeed, GroupStatus, Illegal, Life, Snooze};
 pub use likeness::{Part, Similar, similar, why};
 
 coded! {

@@ -199,12 +199,21 @@ impl Change {
     }
 }
 
+/// What of a letter that arrives may change where its group stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Arrival<'l> {
+    /// The version of the consumer that failed, if the letter names it.
+    pub version: Option<&'l str>,
+    pub failed_at: Timestamp,
+}
+
 impl Life {
-    /// A letter of this version of the consumer arrived. Says what the office did because of it.
+    /// A letter arrived. Says what the office did because of it.
     ///
-    /// What is resolved has come back, unless the letter's version is known to be older than the one with the fix. What
-    /// is snoozed counts it, and wakes when its date or its number is reached.
-    pub fn arrive(&mut self, consumer_version: Option<&str>, now: Timestamp) -> Option<GroupDeed> {
+    /// What is resolved has come back, unless the letter failed before it was resolved, as those of a backlog did, or its
+    /// version is known to be older than the one with the fix. What is snoozed counts it, and wakes when its date or
+    /// its number is reached.
+    pub fn arrive(&mut self, letter: Arrival<'_>, now: Timestamp) -> Option<GroupDeed> {
         match self.status {
             GroupStatus::New
             | GroupStatus::Acknowledged
@@ -214,8 +223,9 @@ impl Life {
             GroupStatus::Resolved => {
                 let fixed = self.resolved_in.as_deref();
                 let older =
-                    fixed.zip(consumer_version).is_some_and(|(fix, found)| version::is_older(found, fix));
-                if older {
+                    fixed.zip(letter.version).is_some_and(|(fix, found)| version::is_older(found, fix));
+                let before = self.since.is_some_and(|since| letter.failed_at < since);
+                if older || before {
                     return None;
                 }
                 // The version stays: it says in which one the fix did not hold.

@@ -21,7 +21,7 @@ pub(super) struct Tally {
     counts: BTreeMap<(GroupRow, Status), i64>,
     seen: BTreeMap<GroupRow, (Timestamp, Timestamp)>,
     sources: BTreeMap<String, Arrived>,
-    /// Versions of the consumers whose letters arrived.
+    /// What may change where groups stand.
     arrivals: triage::Arrivals,
     /// Letters by group and minute.
     minutes: HashMap<(GroupRow, i64), u64>,
@@ -64,7 +64,7 @@ impl Tally {
     /// A letter arrived in the group.
     pub(super) fn see(&mut self, group: GroupRow, letter: &NewLetter) {
         let at = letter.failed_at;
-        self.arrivals.entry(group).or_default().push(letter.consumer_version.clone());
+        self.arrivals.entry(group).or_default().push((letter.consumer_version.clone(), at));
         *self.minutes.entry((group, Resolution::Minute.bucket(at))).or_default() += 1;
         let (first, last) = self.seen.entry(group).or_insert((at, at));
         *first = (*first).min(at);

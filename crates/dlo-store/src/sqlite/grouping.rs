@@ -3,7 +3,7 @@
 //! Everything here is staged: groups are made and touched in memory, and written once a transaction by `write::flush`.
 
 use dlo_core::fingerprint::Fingerprint;
-use dlo_core::group::{Group, GroupStatus};
+use dlo_core::group::{Arrival, Group, GroupStatus};
 use dlo_core::id::GroupId;
 use dlo_core::letter::NewLetter;
 use dlo_core::time::Timestamp;
@@ -112,7 +112,8 @@ pub(super) fn touch(
     *staged.minutes.entry((row, Resolution::Minute.bucket(at))).or_default() += 1;
     staged.at = Some(now);
     if let Some(head) = watched {
-        arrive(staged, tools, head, letter.consumer_version.as_deref(), now);
+        let letter = Arrival { version: letter.consumer_version.as_deref(), failed_at: at };
+        arrive(staged, tools, head, letter, now);
     }
 }
 
@@ -123,12 +124,12 @@ fn watched(catalog: &Catalog, row: GroupRow) -> Option<GroupRow> {
     matches!(status, GroupStatus::Resolved | GroupStatus::Snoozed).then_some(head)
 }
 
-fn arrive(staged: &mut Staged, tools: &Tools<'_>, head: GroupRow, version: Option<&str>, now: Timestamp) {
+fn arrive(staged: &mut Staged, tools: &Tools<'_>, head: GroupRow, letter: Arrival<'_>, now: Timestamp) {
     let known =
         tools.shared.catalog(|catalog| catalog.groups.get(&head).map(|group| (group.id, Edit::of(group))));
     let Some((id, edit)) = known else { return };
     let edit = staged.edits.entry(head).or_insert(edit);
-    if let Some(deed) = edit.life.arrive(version, now) {
+    if let Some(deed) = edit.life.arrive(letter, now) {
         staged.deeds.push((id, deed, now));
     }
 }

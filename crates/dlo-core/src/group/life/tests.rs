@@ -11,6 +11,11 @@ fn standing(status: GroupStatus) -> Life {
     Life { status, snooze: (status == GroupStatus::Snoozed).then_some(snooze), ..Life::default() }
 }
 
+/// A letter that failed at that minute.
+fn letter(version: Option<&str>, minute: i64) -> Arrival<'_> {
+    Arrival { version, failed_at: at(minute) }
+}
+
 fn resolve(version: Option<&str>) -> Change {
     Change::Resolve { in_version: version.map(String::from) }
 }
@@ -53,10 +58,18 @@ fn assigning_and_owning_leave_a_group_where_it_stands() {
 #[test]
 fn a_resolved_group_that_gets_a_letter_has_regressed_and_says_when() {
     let mut life = resolve(None).apply(&Life::default(), at(1)).unwrap();
-    assert_eq!(life.arrive(Some("1.0"), at(5)), Some(GroupDeed::Regressed));
+    assert_eq!(life.arrive(letter(Some("1.0"), 5), at(5)), Some(GroupDeed::Regressed));
     assert_eq!((life.status, life.regressed_at), (GroupStatus::Regressed, Some(at(5))));
-    assert_eq!(life.arrive(None, at(6)), None);
+    assert_eq!(life.arrive(letter(None, 6), at(6)), None);
     assert_eq!(life.regressed_at, Some(at(5)));
+}
+
+#[test]
+fn letters_that_failed_before_a_group_was_resolved_do_not_bring_it_back() {
+    let mut life = resolve(None).apply(&Life::default(), at(10)).unwrap();
+    assert_eq!(life.arrive(letter(None, 9), at(30)), None);
+    assert_eq!(life.status, GroupStatus::Resolved);
+    assert_eq!(life.arrive(letter(None, 10), at(31)), Some(GroupDeed::Regressed));
 }
 
 #[test]
@@ -69,7 +82,7 @@ fn a_group_resolved_in_a_version_regresses_by_that_version_or_a_later_or_an_unkn
         (None, true),
     ] {
         let mut life = resolve(Some("2.10.0")).apply(&Life::default(), at(1)).unwrap();
-        assert_eq!(life.arrive(found, at(2)).is_some(), back, "{found:?}");
+        assert_eq!(life.arrive(letter(found, 2), at(2)).is_some(), back, "{found:?}");
         assert_eq!(life.status == GroupStatus::Regressed, back, "{found:?}");
     }
 }
@@ -79,8 +92,8 @@ fn a_snooze_ends_at_its_date_or_with_its_last_letter_and_gives_back_where_it_sto
     let fixing = Change::Fix.apply(&Life::default(), at(1)).unwrap();
     let counted = Change::Snooze { until: Some(at(60)), letters: Some(2) }.apply(&fixing, at(2)).unwrap();
     let mut by_count = counted.clone();
-    assert_eq!(by_count.arrive(None, at(3)), None);
-    assert_eq!(by_count.arrive(None, at(4)), Some(GroupDeed::Woken));
+    assert_eq!(by_count.arrive(letter(None, 3), at(3)), None);
+    assert_eq!(by_count.arrive(letter(None, 4), at(4)), Some(GroupDeed::Woken));
     assert_eq!((by_count.status, by_count.snooze), (GroupStatus::Fixing, None));
     let mut by_date = counted;
     assert_eq!(by_date.wake(at(59)), None);
@@ -95,6 +108,6 @@ fn a_snooze_ends_at_its_date_or_with_its_last_letter_and_gives_back_where_it_sto
 #[test]
 fn what_is_ignored_stays_ignored_whatever_comes() {
     let mut life = standing(GroupStatus::Ignored);
-    assert_eq!(life.arrive(None, at(1)), None);
+    assert_eq!(life.arrive(letter(None, 1), at(1)), None);
     assert_eq!(life.status, GroupStatus::Ignored);
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use deadpool_postgres::Transaction;
-use dlo_core::group::{Change, Group, GroupStatus, Illegal};
+use dlo_core::group::{Arrival, Change, Group, GroupStatus, Illegal, Life};
 use dlo_core::id::GroupId;
 use dlo_core::time::Timestamp;
 use uuid::Uuid;
@@ -119,36 +119,42 @@ pub(super) async fn write_group(
     .map_err(read_error)
 }
 
-/// Versions of the consumers whose letters arrived, by group.
-pub(in super::super) type Arrivals = BTreeMap<GroupRow, Vec<Option<String>>>;
+/// For each letter that arrived, by group: the version of its consumer, and when it failed.
+pub(in super::super) type Arrivals = BTreeMap<GroupRow, Vec<(Option<String>, Timestamp)>>;
 
-/// Only heads that are resolved or snoozed are locked: a storm into a living group touches no row of `groups`.
+/// Only heads that letters can change are locked: those that are resolved, or snoozed until letters came. A storm into any
+/// other group, also one that sleeps until a date, touches no row of `groups`.
 pub(in super::super) async fn arrive(
     db: &Transaction<'_>,
     arrivals: &Arrivals,
     now: Timestamp,
 ) -> Result<(), StoreError> {
     let rows: Vec<GroupRow> = arrivals.keys().copied().collect();
-    let watched = [GroupStatus::Resolved, GroupStatus::Snoozed].map(|status| i16::from(status.number()));
+    let [resolved, snoozed] =
+        [GroupStatus::Resolved, GroupStatus::Snoozed].map(|status| i16::from(status.number()));
     let sql = format!(
         "SELECT {GROUP}, m.id FROM groups m JOIN groups g ON g.uid = coalesce(m.merged_into, m.uid)
-          WHERE m.id = ANY($1) AND g.status = ANY($2) ORDER BY g.id, m.id FOR UPDATE OF g"
+          WHERE m.id = ANY($1)
+            AND (g.status = $2 OR g.status = $3 AND (g.snooze_letters IS NOT NULL OR g.snooze_until <= $4))
+          ORDER BY g.id, m.id FOR UPDATE OF g"
     );
     let statement = db.prepare_cached(&sql).await.map_err(read_error)?;
-    let found = db.query(&statement, &[&rows, &&watched[..]]).await.map_err(read_error)?;
-    let mut heads: BTreeMap<GroupRow, Group> = BTreeMap::new();
+    let found =
+        db.query(&statement, &[&rows, &resolved, &snoozed, &now.as_micros()]).await.map_err(read_error)?;
+    let mut heads: BTreeMap<GroupRow, (Group, Life)> = BTreeMap::new();
     let mut log = Vec::new();
     for row in &found {
         let (id, head) = rows::group(row)?;
-        let head = heads.entry(id).or_insert(head);
+        let (head, _) = heads.entry(id).or_insert_with(|| (head.clone(), head.life));
         let member: GroupRow = row.get(rows::GROUP_COLUMNS);
-        for version in arrivals.get(&member).into_iter().flatten() {
-            if let Some(deed) = head.life.arrive(version.as_deref(), now) {
+        for (version, failed_at) in arrivals.get(&member).into_iter().flatten() {
+            let letter = Arrival { version: version.as_deref(), failed_at: *failed_at };
+            if let Some(deed) = head.life.arrive(letter, now) {
                 log.push(audit::Row::by_office(now, deed, head.id, None));
             }
         }
     }
-    for (row, head) in &heads {
+    for (row, (head, _)) in heads.iter().filter(|(_, (head, before))| head.life != *before) {
         write_group(db, *row, head).await?;
     }
     audit::append(db, &log).await
@@ -157,7 +163,8 @@ pub(in super::super) async fn arrive(
 /// Wakes what has slept long enough; returns how many.
 pub(super) async fn wake(db: &Transaction<'_>, now: Timestamp) -> Result<u64, StoreError> {
     let sql = format!(
-        "SELECT {GROUP} FROM groups g WHERE g.status = $1 AND (g.snooze_until <= $2 OR g.snooze_letters = 0)
+        "SELECT {GROUP} FROM groups g
+          WHERE g.status = $1 AND g.merged_into IS NULL AND (g.snooze_until <= $2 OR g.snooze_letters = 0)
           ORDER BY g.id FOR UPDATE"
     );
     let snoozed = i16::from(GroupStatus::Snoozed.number());

@@ -1,6 +1,6 @@
 //! Changes of groups by people, wakings by the office, and how both are written.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 use dlo_core::group::{Change, Illegal};
 use dlo_core::id::GroupId;
@@ -16,6 +16,7 @@ use crate::triage::Changed;
 use crate::{Deed, StoreError};
 
 /// What became of a group, before the commit.
+#[derive(Clone)]
 pub(super) enum Decided {
     Changed(GroupRow),
     Illegal { status: dlo_core::group::GroupStatus, why: Illegal },
@@ -42,7 +43,7 @@ pub(super) fn change(
     deed: &Deed,
     now: Timestamp,
 ) -> Result<Vec<Decided>, StoreError> {
-    let mut done = HashSet::new();
+    let mut decided: HashMap<GroupRow, Decided> = HashMap::new();
     let mut results = Vec::with_capacity(ids.len());
     for id in ids {
         let known = tools.shared.catalog(|catalog| {
@@ -53,20 +54,27 @@ pub(super) fn change(
             results.push(Decided::Missing);
             continue;
         };
-        if !done.insert(row) {
-            results.push(Decided::Changed(row));
+        // A head that is named twice is changed once, and both names hear the same.
+        if let Some(before) = decided.get(&row) {
+            results.push(before.clone());
             continue;
         }
-        if let Err(why) = group.change(change, now) {
-            results.push(Decided::Illegal { status: group.life.status, why });
-            continue;
-        }
-        if let Change::Own { .. } = change {
-            own_members(staged, tools, row, (group.owner.clone(), group.owner_by_hand));
-        }
-        staged.edits.insert(row, Edit::of(&group));
-        audit::append(db, &audit::Row::of_group(now, change.deed(), group.id, deed, change.detail()))?;
-        results.push(Decided::Changed(row));
+        let result = match group.change(change, now) {
+            Err(why) => Decided::Illegal { status: group.life.status, why },
+            Ok(()) => {
+                if let Change::Own { .. } = change {
+                    own_members(staged, tools, row, (group.owner.clone(), group.owner_by_hand));
+                }
+                staged.edits.insert(row, Edit::of(&group));
+                audit::append(
+                    db,
+                    &audit::Row::of_group(now, change.deed(), group.id, deed, change.detail()),
+                )?;
+                Decided::Changed(row)
+            }
+        };
+        decided.insert(row, result.clone());
+        results.push(result);
     }
     Ok(results)
 }
@@ -91,7 +99,9 @@ pub(super) fn wake(
     now: Timestamp,
 ) -> Result<u64, StoreError> {
     let over = tools.shared.catalog(|catalog| {
-        let asleep = catalog.groups.iter().filter(|(_, group)| group.life.snooze.is_some());
+        // Members stand where their head stands; what they were before is of no account.
+        let heads = catalog.groups.iter().filter(|(_, group)| group.merged_into.is_none());
+        let asleep = heads.filter(|(_, group)| group.life.snooze.is_some());
         asleep.map(|(row, group)| (*row, group.id, Edit::of(group))).collect::<Vec<_>>()
     });
     let mut woken = 0;

@@ -84,12 +84,16 @@ pub fn exact(field: &str, value: &[u8]) -> String {
 
 /// The number in the token of an exact value.
 pub fn exact_hash(field: &str, value: &[u8]) -> u64 {
-    // FNV-1a: stable over versions and machines, which the index on disk needs; hits are verified, so it may collide.
-    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
-    for byte in field.bytes().chain([0]).chain(value.iter().copied()) {
-        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
-    }
-    hash
+    on(on(on(EMPTY, field.as_bytes()), &[0]), value)
+}
+
+/// The hash of nothing.
+const EMPTY: u64 = 0xcbf2_9ce4_8422_2325;
+
+/// A hash, continued. FNV-1a: stable over versions and machines, which the index on disk needs; hits are verified, so it
+/// may collide.
+fn on(hash: u64, bytes: &[u8]) -> u64 {
+    bytes.iter().fold(hash, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3))
 }
 
 /// The part of a payload in which words are looked for, as text.
@@ -97,11 +101,15 @@ pub fn scanned(payload: &[u8]) -> std::borrow::Cow<'_, str> {
     String::from_utf8_lossy(&payload[..payload.len().min(SCANNED)])
 }
 
+/// How the field names of JSON paths begin, and what stands before each step.
+const ROOT: &str = "p";
+const STEP: char = '\u{1}';
+
 /// The field name under which a JSON path is indexed.
 pub fn payload_field(path: &[impl AsRef<str>]) -> String {
-    let mut name = String::from("p");
+    let mut name = String::from(ROOT);
     for part in path {
-        name.push('\u{1}');
+        name.push(STEP);
         name.push_str(part.as_ref());
     }
     name
@@ -111,24 +119,64 @@ pub fn payload_field(path: &[impl AsRef<str>]) -> String {
 /// Stops after [`FIELDS`] fields; says whether it saw all.
 pub fn json_fields(document: &Value, visit: &mut impl FnMut(&[&str], &str)) -> bool {
     let mut left = FIELDS;
-    let mut path = Vec::new();
-    walk(document, &mut path, &mut left, visit)
+    let mut path: Vec<&str> = Vec::new();
+    walk(document, &mut path, &mut left, &mut |path: &Vec<&str>, value| visit(path, value))
 }
 
-fn walk<'a>(
+/// The same walk with the [`exact_hash`] of each field and value. The hash is carried down the path: a long name is read
+/// once, however many fields lie below it.
+pub fn json_hashes(document: &Value, visit: &mut impl FnMut(u64)) -> bool {
+    let mut left = FIELDS;
+    let mut path = Hashed(vec![on(EMPTY, ROOT.as_bytes())]);
+    walk(document, &mut path, &mut left, &mut |path: &Hashed, value| {
+        visit(on(on(path.0.last().copied().unwrap_or(EMPTY), &[0]), value.as_bytes()));
+    })
+}
+
+/// Where a walk is in its document.
+trait Trail<'a> {
+    fn enter(&mut self, name: &'a str);
+    fn leave(&mut self);
+}
+
+impl<'a> Trail<'a> for Vec<&'a str> {
+    fn enter(&mut self, name: &'a str) {
+        self.push(name);
+    }
+
+    fn leave(&mut self) {
+        self.pop();
+    }
+}
+
+/// The hashes of the field's name so far, one for each step down.
+struct Hashed(Vec<u64>);
+
+impl<'a> Trail<'a> for Hashed {
+    fn enter(&mut self, name: &'a str) {
+        let hash = self.0.last().copied().unwrap_or(EMPTY);
+        self.0.push(on(on(hash, STEP.encode_utf8(&mut [0; 4]).as_bytes()), name.as_bytes()));
+    }
+
+    fn leave(&mut self) {
+        self.0.pop();
+    }
+}
+
+fn walk<'a, T: Trail<'a>>(
     value: &'a Value,
-    path: &mut Vec<&'a str>,
+    path: &mut T,
     left: &mut usize,
-    visit: &mut impl FnMut(&[&str], &str),
+    visit: &mut impl FnMut(&T, &str),
 ) -> bool {
     if *left == 0 {
         return false;
     }
     match value {
         Value::Object(fields) => fields.iter().all(|(name, inner)| {
-            path.push(name);
+            path.enter(name);
             let all = walk(inner, path, left, visit);
-            path.pop();
+            path.leave();
             all
         }),
         Value::Array(items) => items.iter().all(|item| walk(item, path, left, visit)),
@@ -140,7 +188,7 @@ fn walk<'a>(
     }
 }
 
-fn seen(path: &[&str], left: &mut usize, visit: &mut impl FnMut(&[&str], &str), text: &str) -> bool {
+fn seen<T>(path: &T, left: &mut usize, visit: &mut impl FnMut(&T, &str), text: &str) -> bool {
     *left -= 1;
     visit(path, text);
     true
@@ -199,6 +247,21 @@ mod tests {
         assert!(payload_has(payload, &at("paid"), "true"));
         assert!(!payload_has(payload, &at("customer"), "CUST-441"));
         assert!(!payload_has(b"not json", &at("customer.id"), "CUST-441"));
+    }
+
+    #[test]
+    fn a_hash_carried_down_the_walk_is_that_of_the_whole_path() {
+        let document = serde_json::json!({
+            "customer": { "id": "CUST-441", "tags": ["a", { "b": null }], "": { "": 7 } },
+            "lines": [[{ "sku": 7.5 }], true], "straße": { "größe": "x" }, "empty": {},
+        });
+        let (mut one_by_one, mut carried) = (Vec::new(), Vec::new());
+        json_fields(&document, &mut |path, value| {
+            one_by_one.push(exact_hash(&payload_field(path), value.as_bytes()));
+        });
+        json_hashes(&document, &mut |hash| carried.push(hash));
+        assert_eq!(one_by_one.len(), 7);
+        assert_eq!(carried, one_by_one);
     }
 
     #[test]

@@ -110,9 +110,7 @@ pub(crate) fn exact_hashes(cold: &Cold, visit: &mut impl FnMut(u64)) {
         }
     }
     if let Ok(document) = serde_json::from_slice(&cold.payload.0) {
-        words::json_fields(&document, &mut |path, value| {
-            visit(words::exact_hash(&words::payload_field(path), value.as_bytes()));
-        });
+        words::json_hashes(&document, visit);
     }
 }
 

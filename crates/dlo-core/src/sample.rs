@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::words;
 
-/// Fields that are told, values told of one field, characters told of one value, and values counted of one field.
+/// Fields that are told, values told of one field, characters told of one value or path, and values counted of one field.
 const FIELDS: usize = 40;
 const VALUES: usize = 5;
 const VALUE: usize = 120;
@@ -76,7 +76,7 @@ pub fn break_down<'a>(letters: impl IntoIterator<Item = Looked<'a>>) -> Sample {
         let Ok(document) = serde_json::from_slice::<serde_json::Value>(payload) else { continue };
         sample.documents += 1;
         words::json_fields(&document, &mut |path, value| {
-            let path = path.join(".");
+            let path = joined(path);
             if fields.contains_key(&path) || fields.len() < FIELDS * 10 {
                 fields.entry(path).or_default().add(sample.letters, value);
             }
@@ -150,6 +150,18 @@ fn most(counts: BTreeMap<String, usize>, of: usize, told: usize) -> Vec<Counted>
     counts.into_iter().map(|(value, count)| Counted { value, count, share: share(count) }).collect()
 }
 
+/// A path with dots, cut: names come from outside, and a long one stands above every field below it.
+fn joined(path: &[&str]) -> String {
+    let dots =
+        path.iter().enumerate().flat_map(|(n, name)| (n > 0).then_some('.').into_iter().chain(name.chars()));
+    let mut whole = dots.take(VALUE + 1).collect::<String>();
+    if let Some((at, _)) = whole.char_indices().nth(VALUE) {
+        whole.truncate(at);
+        whole.push('…');
+    }
+    whole
+}
+
 fn shown(value: &str) -> String {
     match value.char_indices().nth(VALUE) {
         Some((at, _)) => format!("{}…", &value[..at]),
@@ -181,14 +193,20 @@ mod tests {
 
     #[test]
     fn a_sample_of_anything_is_bounded() {
-        let document = format!(
-            "{{{}}}",
-            (0..3_000).map(|n| format!("\"f{n}\":\"{}\"", "x".repeat(300))).collect::<Vec<_>>().join(",")
-        );
-        let huge = vec![b'1'; LOOKED_INTO + 1];
-        let sample = break_down([(None, document.as_bytes()), (None, &huge[..])]);
-        assert!(sample.fields.len() <= FIELDS && sample.documents <= 1);
-        assert!(sample.fields.iter().flat_map(|f| &f.values).all(|v| v.value.chars().count() <= VALUE + 1));
+        let many = |count: usize, of: &dyn Fn(usize) -> String| {
+            format!("{{{}}}", (0..count).map(of).collect::<Vec<_>>().join(","))
+        };
+        let long = |n: usize| format!("\"f{n}\":\"{}\"", "x".repeat(300));
+        let named = format!("{{\"{}\":{}}}", "n".repeat(100_000), many(500, &|n| format!("\"f{n}\":{n}")));
+        let (document, huge) = (many(700, &long), vec![b'1'; LOOKED_INTO + 1]);
+        assert!(document.len() <= LOOKED_INTO && named.len() <= LOOKED_INTO);
+        let sample = break_down([(None, document.as_bytes()), (None, named.as_bytes()), (None, &huge[..])]);
+        assert_eq!((sample.letters, sample.documents, sample.fields.len()), (3, 2, FIELDS));
+        let short = |text: &str| text.chars().count() <= VALUE + 1;
+        assert!(sample.fields.iter().all(|field| short(&field.path)));
+        assert!(sample.fields.iter().flat_map(|f| &f.values).all(|v| short(&v.value)));
+        let cut = break_down([(None, named.as_bytes())]).fields;
+        assert_eq!((cut.len(), cut[0].path.chars().count()), (1, VALUE + 1));
     }
 
     proptest::proptest! {

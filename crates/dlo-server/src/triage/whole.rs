@@ -10,7 +10,7 @@ use dlo_core::sample::{Sample, break_down};
 use dlo_core::teams::{Standing, Team};
 use dlo_core::time::Timestamp;
 use dlo_store::triage::{Link, Note, Runbook, Sampled};
-use dlo_store::{AuditEntry, Deed, Event, Page};
+use dlo_store::{AuditEntry, Deed, Event, Page, StoreError};
 
 use crate::api::error::Answer;
 use crate::office::Office;
@@ -100,5 +100,8 @@ pub(crate) async fn sample(office: &Office, id: GroupId, most: usize, reader: &D
     for Sampled { key, payload, .. } in &mut sampled {
         office.mask.sampled(key, payload);
     }
-    Ok(break_down(sampled.iter().map(|one| (one.key.as_deref(), &one.payload[..]))))
+    // Documents of some megabytes are read: not on a thread that answers others.
+    let work = move || break_down(sampled.iter().map(|one| (one.key.as_deref(), &one.payload[..])));
+    let broken_down = tokio::task::spawn_blocking(work).await;
+    broken_down.map_err(|e| StoreError::Refused(format!("a sample could not be broken down: {e}")).into())
 }

@@ -86,6 +86,11 @@ impl KnownPatterns {
             check(place, &known)?;
             let rule = format!("known:{}", known.name);
             let KnownRule { name, when, cause, fix, replay_helps } = known;
+            if meanings.contains_key(&rule) {
+                let problem =
+                    format!("expected a name of its own, found `{name}`, which an earlier rule has");
+                return Err(RuleError::new(&format!("{place} of known"), "name", problem));
+            }
             rules.push(as_rule(rule.clone(), when));
             meanings.insert(rule, Known { name, cause, fix, replay_helps });
         }
@@ -200,6 +205,16 @@ mod tests {
         let rules = serde_json::from_str(r#"[{"name":"x","when":{"class":"A"},"cause":" ","fix":"y"}]"#);
         let refusal = KnownPatterns::compile(rules.unwrap()).unwrap_err().to_string();
         assert!(refusal.starts_with("rule 1 of known: `cause`: expected 1 to"), "{refusal}");
+    }
+
+    #[test]
+    fn two_patterns_of_one_name_are_refused() {
+        let rule = r#"{"name":"x","when":{"class":"A"},"cause":"c","fix":"f"}"#;
+        let rules = serde_json::from_str(&format!("[{rule},{rule}]")).unwrap();
+        let refusal = KnownPatterns::compile(rules).unwrap_err().to_string();
+        let expected =
+            "rule 2 of known: `name`: expected a name of its own, found `x`, which an earlier rule has";
+        assert_eq!(refusal, expected);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::super::{audit, groups, read_error};
 use crate::triage::Runbook;
 use crate::{Deed, StoreError};
 
-/// The head's own, else the one of its members that was written last.
+/// The head's own, else the one of its members that was written last. Where the head's was taken away, there is none.
 pub(super) async fn read(db: &Transaction<'_>, id: GroupId) -> Result<Option<Runbook>, StoreError> {
     let family: Vec<GroupRow> = groups::family(db, id).await?.iter().map(|(row, _)| *row).collect();
     shown(db, &family).await
@@ -21,10 +21,10 @@ pub(super) async fn read(db: &Transaction<'_>, id: GroupId) -> Result<Option<Run
 async fn shown(db: &Transaction<'_>, family: &[GroupRow]) -> Result<Option<Runbook>, StoreError> {
     let sql =
         "SELECT g.uid, r.version, r.at, r.author, r.text FROM runbooks r JOIN groups g ON g.id = r.group_id
-                WHERE r.group_id = ANY($1) AND r.text <> ''
+                WHERE r.group_id = ANY($1) AND (r.text <> '' OR g.merged_into IS NULL)
                 ORDER BY g.merged_into IS NOT NULL, r.at DESC, g.id LIMIT 1";
     let found = db.query_opt(sql, &[&family]).await.map_err(read_error)?;
-    Ok(found.as_ref().map(runbook))
+    Ok(found.as_ref().map(runbook).filter(|book| !book.text.is_empty()))
 }
 
 fn runbook(row: &Row) -> Runbook {

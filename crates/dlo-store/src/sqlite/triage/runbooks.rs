@@ -10,14 +10,12 @@ use super::super::{audit, read_error};
 use crate::triage::Runbook;
 use crate::{Deed, StoreError};
 
-/// The head's own, else the one of its members that was written last.
+/// The head's own, else the one of its members that was written last. Where the head's was taken away, there is none.
 pub(super) fn read(db: &Connection, family: &[(GroupRow, GroupId)]) -> Result<Option<Runbook>, StoreError> {
     let (head, members) =
         family.split_first().map_or((None, family), |(head, members)| (Some(head), members));
-    if let Some(own) = head.map(|(row, group)| one(db, *row, *group)).transpose()?.flatten()
-        && !own.text.is_empty()
-    {
-        return Ok(Some(own));
+    if let Some(own) = head.map(|(row, group)| one(db, *row, *group)).transpose()?.flatten() {
+        return Ok(Some(own).filter(|book| !book.text.is_empty()));
     }
     let mut newest: Option<Runbook> = None;
     for (row, group) in members {

@@ -22,7 +22,7 @@ pub(super) fn sample(
 ) -> Result<Vec<Sampled>, StoreError> {
     let query = Query { terms: vec![Term { negated: false, matcher: Matcher::Group(id) }] };
     let found = search::newest(db, shared, &query, most.min(limits::SAMPLE))?;
-    let mut blocks: HashMap<i64, Block> = HashMap::new();
+    let mut blocks: HashMap<i64, Option<Block>> = HashMap::new();
     let mut sampled = Vec::with_capacity(found.len());
     for found in found {
         let mut payload = bytes::Bytes::new();
@@ -32,10 +32,16 @@ pub(super) fn sample(
                 if blocks.len() >= 16 {
                     blocks.clear();
                 }
-                blocks.insert(found.block, read::block(db, found.block)?);
+                // What cannot be read must not hide the others: its payload comes empty, as a large one does.
+                let block = match read::block(db, found.block) {
+                    Err(StoreError::Unreadable(_)) => None,
+                    block => Some(block?),
+                };
+                blocks.insert(found.block, block);
             }
-            if let Some(block) = blocks.get(&found.block) {
-                payload = block.cold(found.slot)?.payload.0;
+            let block = blocks.get(&found.block).and_then(Option::as_ref);
+            if let Some(cold) = block.and_then(|block| block.cold(found.slot).ok()) {
+                payload = cold.payload.0;
             }
         }
         sampled.push(Sampled { letter: found.letter.id, key: found.letter.key, payload });

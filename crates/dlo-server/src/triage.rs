@@ -20,8 +20,10 @@ pub(crate) use whole::{Whole, sample, whole};
 
 /// How often snoozes are looked at.
 const TICK: Duration = Duration::from_secs(20);
-/// Buckets are forgotten, and ages counted, every so many ticks.
+/// Ages are counted every so many ticks.
 const SELDOM: u32 = 3;
+/// Old buckets of trends are forgotten every so many ticks: once an hour, since it looks at every group.
+const HOURLY: u32 = 180;
 
 /// What is known of failures, teams and ages. Rules may change while the office runs.
 #[derive(Debug, Default)]
@@ -74,6 +76,11 @@ pub(crate) async fn run(office: Arc<Office>, stop: CancellationToken) {
     while stop.run_until_cancelled(tick.tick()).await.is_some() {
         if ticks.is_multiple_of(SELDOM) && stop.run_until_cancelled(count_ages(&office)).await.is_none() {
             return;
+        }
+        if ticks.is_multiple_of(HOURLY)
+            && let Err(error) = office.store.forget_trends(office.now()).await
+        {
+            tracing::warn!(%error, "old buckets of trends are forgotten an hour later");
         }
         ticks = ticks.wrapping_add(1);
         match office.store.tend_groups(office.now()).await {

@@ -46,9 +46,11 @@ pub trait Triage: Send + Sync + std::fmt::Debug {
         now: Timestamp,
     ) -> Result<Vec<Changed>, StoreError>;
 
-    /// Wakes groups whose snooze is over, and forgets buckets of trends that are older than what is kept. Called now and
-    /// then by every server; returns how many groups woke.
+    /// Wakes groups whose snooze is over. Called now and then by every server; returns how many groups woke.
     async fn tend_groups(&self, now: Timestamp) -> Result<u64, StoreError>;
+
+    /// Forgets buckets of trends that are older than what is kept. Looks at every group: called seldom.
+    async fn forget_trends(&self, now: Timestamp) -> Result<(), StoreError>;
 
     /// How many groups (heads) have open letters, by where people stand with them; with those of `assignee`.
     async fn tally_groups(&self, assignee: Option<&str>) -> Result<GroupTally, StoreError>;
@@ -95,7 +97,7 @@ pub trait Triage: Send + Sync + std::fmt::Debug {
     /// The links of a group and its members, oldest first.
     async fn links(&self, id: GroupId) -> Result<Vec<Link>, StoreError>;
 
-    /// The runbook of a group; if it has none, the one of its members that was written last.
+    /// The runbook of a group; if it never had one, the one of its members that was written last.
     async fn runbook(&self, id: GroupId) -> Result<Option<Runbook>, StoreError>;
 
     /// Writes the runbook of a group. `known` is the version that the author has read (`0`: there was none); another one
@@ -174,7 +176,7 @@ pub trait Triage: Send + Sync + std::fmt::Debug {
     ) -> Result<bool, StoreError>;
 
     /// The newest letters of a group with key and payload, at most `most` (up to `limits::SAMPLE`). Payloads larger than
-    /// `sample::LOOKED_INTO` come empty.
+    /// `sample::LOOKED_INTO`, and those that cannot be read, come empty.
     async fn sample(&self, id: GroupId, most: usize) -> Result<Vec<Sampled>, StoreError>;
 }
 

@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use dlo_core::attempt::{AttemptRecord, History};
@@ -149,14 +150,22 @@ async fn a_damaged_text_index_finds_everything_still() {
     assert_eq!(find_all(&store, &text("zebra"), 10).await.len(), 7);
 }
 
+/// Waits until the thread that indexes has nothing left.
+async fn all_indexed(store: &DynStore) {
+    let done = async {
+        while store.stats().await.unwrap().unindexed > 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), done).await.expect("texts are not indexed in a minute");
+}
+
 #[tokio::test]
 async fn texts_are_indexed_behind_the_rows_without_being_asked() {
     let home = fresh().await;
     let store = home.open().await;
     insert(&store, vec![letter(1, |_| {}), letter(2, |_| {})]).await;
-    while store.stats().await.unwrap().unindexed > 0 {
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-    }
+    all_indexed(&store).await;
     let marks: i64 = home.raw().query_row("SELECT count(*) FROM unindexed", [], |row| row.get(0)).unwrap();
     assert_eq!(marks, 0);
     let chunks: i64 = home.raw().query_row("SELECT count(*) FROM grams", [], |row| row.get(0)).unwrap();

@@ -22,6 +22,7 @@ mod changes;
 mod deploys;
 mod family;
 mod look;
+mod owners;
 mod runbooks;
 mod trends;
 mod views;
@@ -77,6 +78,9 @@ fn bounded(ids: &[GroupId]) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// The rules that say whose a group is.
+pub(super) type OwnerOf<'r> = dyn for<'a> Fn(&'a Group) -> Option<String> + Send + Sync + 'r;
+
 #[async_trait]
 impl Triage for PostgresStore {
     async fn change_groups(
@@ -91,10 +95,12 @@ impl Triage for PostgresStore {
     }
 
     async fn tend_groups(&self, now: Timestamp) -> Result<u64, StoreError> {
-        let woken = self.wake(now).await?;
+        write!(self, |db| changes::wake(db, now))
+    }
+
+    async fn forget_trends(&self, now: Timestamp) -> Result<(), StoreError> {
         let client = self.client().await?;
-        trends::prune(&client, now).await?;
-        Ok(woken)
+        trends::prune(&client, now).await
     }
 
     async fn tally_groups(&self, assignee: Option<&str>) -> Result<GroupTally, StoreError> {
@@ -254,7 +260,8 @@ impl Triage for PostgresStore {
 }
 
 impl PostgresStore {
-    async fn wake(&self, now: Timestamp) -> Result<u64, StoreError> {
-        write!(self, |db| changes::wake(db, now))
+    /// Among people's changes: an owner that somebody sets meanwhile is not overwritten.
+    pub(super) async fn own_by_rules(&self, owner_of: &OwnerOf<'_>) -> Result<u64, StoreError> {
+        write!(self, |db| owners::own_by_rules(db, owner_of))
     }
 }

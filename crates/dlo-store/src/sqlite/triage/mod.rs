@@ -78,15 +78,17 @@ impl Triage for SqliteStore {
     }
 
     async fn tend_groups(&self, now: Timestamp) -> Result<u64, StoreError> {
-        let woken = self
-            .write(move |writer| writer.transact(|db, staged, tools| changes::wake(db, staged, tools, now)))
-            .await?;
+        self.write(move |writer| writer.transact(|db, staged, tools| changes::wake(db, staged, tools, now)))
+            .await
+    }
+
+    async fn forget_trends(&self, now: Timestamp) -> Result<(), StoreError> {
         let mut rows = self.shared.catalog(|catalog| catalog.groups.keys().copied().collect::<Vec<_>>());
         while !rows.is_empty() {
             let chunk = rows.split_off(rows.len().saturating_sub(trends::PRUNED));
             self.write(move |writer| writer.transact(|db, _, _| trends::prune(db, &chunk, now))).await?;
         }
-        Ok(woken)
+        Ok(())
     }
 
     async fn tally_groups(&self, assignee: Option<&str>) -> Result<GroupTally, StoreError> {
@@ -119,13 +121,20 @@ impl Triage for SqliteStore {
     }
 
     async fn similar_groups(&self, id: GroupId) -> Result<Vec<(Group, Similar)>, StoreError> {
-        self.shared.catalog(|catalog| {
-            let asked =
-                catalog.head(id).and_then(|row| catalog.groups.get(&row)).ok_or(StoreError::NoGroup(id))?;
-            let heads = catalog.groups.values().filter(|group| group.merged_into.is_none());
-            let shown = |like: Similar| Some((catalog.shown(catalog.row(like.id)?)?, like));
-            Ok(similar(asked, heads).into_iter().filter_map(shown).collect())
+        self.read(move |_, shared| {
+            // Copied, so that capture does not wait for the catalog while every template is compared.
+            let (asked, heads) = shared.catalog(|catalog| {
+                let asked = catalog.head(id).and_then(|row| catalog.groups.get(&row)).cloned();
+                let heads = catalog.groups.values().filter(|group| group.merged_into.is_none());
+                (asked, heads.cloned().collect::<Vec<Group>>())
+            });
+            let found = similar(&asked.ok_or(StoreError::NoGroup(id))?, &heads);
+            Ok(shared.catalog(|catalog| {
+                let shown = |like: Similar| Some((catalog.shown(catalog.row(like.id)?)?, like));
+                found.into_iter().filter_map(shown).collect()
+            }))
         })
+        .await
     }
 
     async fn group_history(&self, id: GroupId, most: usize) -> Result<Vec<AuditEntry>, StoreError> {

@@ -100,7 +100,7 @@ pub(crate) async fn trends_count_what_arrived_at_each_resolution(home: &dyn Home
     assert_eq!(store.trend_by_class(Some("mail"), window).await.unwrap(), []);
     // Two days later the minutes are forgotten, and the days are not.
     let later = NOW.plus(Duration::from_secs(2 * 24 * 60 * 60));
-    store.tend_groups(later).await.unwrap();
+    store.forget_trends(later).await.unwrap();
     assert_eq!(sum(Resolution::Minute, 1440).await, [0, 0, 0]);
     assert_eq!(sum(Resolution::Day, 400).await, [6, 1, 0]);
     assert_eq!(problems(&store).await, Vec::<String>::new());

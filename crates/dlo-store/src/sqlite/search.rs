@@ -6,7 +6,6 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::atomic::Ordering;
 
 use dlo_core::letter::Status;
 use dlo_core::query::Query;
@@ -222,6 +221,9 @@ impl<'q> Search<'q> {
         work: Option<usize>,
         take: &mut dyn FnMut(&Found) -> bool,
     ) -> Result<Ended, StoreError> {
+        // One snapshot, the caller's if there is one: what is moved or merged meanwhile is seen where it was.
+        let own = db.is_autocommit().then(|| db.unchecked_transaction());
+        let _snapshot = own.transpose().map_err(read_error)?;
         if let Some(id) = self.filter.only() {
             let found = match read::find(db, shared, id) {
                 Err(StoreError::NoLetter(_)) => return Ok(Ended::Exhausted),
@@ -280,7 +282,7 @@ impl<'q> Search<'q> {
         if pairs.pairs.is_empty() || self.filter.texts.iter().any(String::is_empty) {
             return Ok(None);
         }
-        let waiting = shared.unindexed.load(Ordering::Relaxed);
+        let waiting = shared.unindexed.load(std::sync::atomic::Ordering::Relaxed);
         if let Some(words) = self.rarest_words(db, pairs.letters, waiting)? {
             return Ok(Some(Merged::new(words, self.range)));
         }

@@ -1,6 +1,7 @@
 //! The shared store: the suite on a real PostgreSQL, and what is its own (several processes, storms, its schema).
 
 use async_trait::async_trait;
+use dlo_core::group::Change;
 use dlo_core::letter::{Status, Step};
 use dlo_core::query::{Matcher, Query, Term};
 use dlo_store::postgres::PostgresStore;
@@ -8,9 +9,11 @@ use dlo_store::{DynStore, GroupFilter, Inserted, Page, Stepped, StoreError, Stor
 use dlo_testkit::harness::postgres::{Database, Postgres};
 
 use crate::conformance::Home;
-use crate::letters::{NOW, batch, damaged_first, deed, find_all, insert, insert_one, letter};
+use crate::letters::{NOW, at, batch, damaged_first, deed, find_all, insert, insert_one, letter};
 use crate::property::random_stories_agree_with_the_model;
 use crate::replay_stories::random_replays_keep_everything_consistent;
+
+mod upgrade;
 
 #[async_trait]
 impl Home for Database {
@@ -118,6 +121,34 @@ async fn a_letter_that_cannot_be_read_does_not_hide_the_others() {
     let query = Query { terms: vec![Term { negated: true, matcher }] };
     let found: Vec<_> = find_all(&store, &query, 10).await.iter().map(|letter| letter.id).collect();
     assert_eq!(found, [ids[1]]);
+    // A sample has it without its payload.
+    let sample = store.sample(letter(1, |_| {}).fingerprint.group, 10).await.unwrap();
+    let empty: Vec<bool> = sample.iter().map(|sampled| sampled.payload.is_empty()).collect();
+    assert_eq!(empty, [false, true]);
+}
+
+/// Each version of a row is a write that others wait for.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_storm_does_not_write_a_group_that_it_does_not_change() {
+    let home = fresh().await;
+    let store = home.open().await;
+    insert_one(&store, letter(1, |_| {})).await;
+    let group = letter(1, |_| {}).fingerprint.group;
+    let raw = home.raw().await;
+    for change in [
+        Change::Snooze { until: Some(at(60_000)), letters: None },
+        Change::Resolve { in_version: Some("2.0".into()) },
+    ] {
+        store.change_groups(&[group], &change, &deed("ann"), at(1)).await.unwrap();
+        let version = "SELECT xmin::text FROM groups";
+        let before: String = raw.query_one(version, &[]).await.unwrap().get(0);
+        for n in 2..5 {
+            let old = letter(n * 10, |l| l.consumer_version = Some("1.0".into()));
+            store.insert(batch(vec![old]), at(2)).await.unwrap();
+        }
+        let after: String = raw.query_one(version, &[]).await.unwrap().get(0);
+        assert_eq!(after, before, "{change:?}");
+    }
 }
 
 /// A storm of one cause from many writers: no writer waits for another one's row, and counts are exact.

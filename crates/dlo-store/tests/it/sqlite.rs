@@ -2,7 +2,6 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use dlo_core::attempt::{AttemptRecord, History};
@@ -20,6 +19,9 @@ use crate::letters::{NOW, damaged_first, deed, find_all, insert, letter};
 use crate::property::random_stories_agree_with_the_model;
 use crate::replay_stories::random_replays_keep_everything_consistent;
 use crate::replaying::{conserved, intend, plan_orders, policy, running, states};
+
+mod text_index;
+mod upgrade;
 
 struct Directory(TempDir);
 
@@ -107,69 +109,10 @@ async fn a_letter_that_cannot_be_read_does_not_hold_up_the_others() {
     }
     assert_eq!(find_all(&store, &Query::default(), 10).await.len(), 2);
     assert_eq!(store.index_payloads().await.unwrap(), 0);
-}
-
-fn text(text: &str) -> Query {
-    Query { terms: vec![Term { negated: false, matcher: Matcher::Text(text.into()) }] }
-}
-
-/// Letters in no order of time, each indexed by itself.
-async fn indexed_one_by_one(store: &DynStore, count: i64) {
-    for n in (0..count).map(|n| n * 37 % count) {
-        insert(store, vec![letter(n, |l| l.error_message = format!("zebra{n:05} in the yard"))]).await;
-        assert_eq!(store.index_payloads().await.unwrap(), 0);
-    }
-}
-
-#[tokio::test]
-async fn segments_of_the_text_index_are_merged_and_everything_is_still_found() {
-    let home = fresh().await;
-    let store = home.open().await;
-    indexed_one_by_one(&store, 90).await;
-    let segments: i64 = home.raw().query_row("SELECT count(*) FROM segments", [], |row| row.get(0)).unwrap();
-    assert!(segments < 10, "{segments} segments");
-    for n in 0..90 {
-        assert_eq!(find_all(&store, &text(&format!("BRA{n:05} in")), 10).await.len(), 1, "{n}");
-    }
-    let all = find_all(&store, &text("the yar"), 7).await;
-    assert_eq!(all.len(), 90);
-    assert!(all.is_sorted_by(|a, b| a.failed_at >= b.failed_at));
-    assert_eq!(find_all(&store, &text("yard the"), 7).await.len(), 0);
-}
-
-#[tokio::test]
-async fn a_damaged_text_index_finds_everything_still() {
-    let home = fresh().await;
-    let store = home.open().await;
-    indexed_one_by_one(&store, 6).await;
-    for damage in ["x'00'", "x'01ff'", "substr(data, 1, length(data) / 2)"] {
-        home.raw().execute(&format!("UPDATE grams SET data = {damage}"), []).unwrap();
-        assert_eq!(find_all(&store, &text("ebra00003"), 10).await.len(), 1, "{damage}");
-    }
-    insert(&store, vec![letter(9, |l| l.error_message = "another zebra".into())]).await;
-    assert_eq!(find_all(&store, &text("zebra"), 10).await.len(), 7);
-}
-
-/// Waits until the thread that indexes has nothing left.
-async fn all_indexed(store: &DynStore) {
-    let done = async {
-        while store.stats().await.unwrap().unindexed > 0 {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(60), done).await.expect("texts are not indexed in a minute");
-}
-
-#[tokio::test]
-async fn texts_are_indexed_behind_the_rows_without_being_asked() {
-    let home = fresh().await;
-    let store = home.open().await;
-    insert(&store, vec![letter(1, |_| {}), letter(2, |_| {})]).await;
-    all_indexed(&store).await;
-    let marks: i64 = home.raw().query_row("SELECT count(*) FROM unindexed", [], |row| row.get(0)).unwrap();
-    assert_eq!(marks, 0);
-    let chunks: i64 = home.raw().query_row("SELECT count(*) FROM grams", [], |row| row.get(0)).unwrap();
-    assert!(chunks > 0);
+    // A sample has it without its payload.
+    let sample = store.sample(letter(1, |_| {}).fingerprint.group, 10).await.unwrap();
+    let empty: Vec<bool> = sample.iter().map(|sampled| sampled.payload.is_empty()).collect();
+    assert_eq!(empty, [false, true]);
 }
 
 fn mode(path: &Path) -> u32 {

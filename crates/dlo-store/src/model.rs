@@ -98,7 +98,8 @@ pub struct GroupPage {
     pub next: Option<Cursor>,
 }
 
-/// Which groups to list. Empty: all.
+/// Which groups to list. Empty: all. What names a group (source, type, class, consumer, text) may be said of a head or of one
+/// of its members; the rest is asked of the head.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct GroupFilter {
     pub source: Option<String>,

@@ -28,7 +28,7 @@ mod stack;
 pub(crate) use bounds::{bounded_link, bounded_note, bounded_runbook, too_many};
 pub(crate) use buckets::buckets;
 pub(crate) use family::{CHECKS, mergeable, not_merged};
-pub(crate) use listing::{Listed, cursor_of, from_cursor, holds, order_key};
+pub(crate) use listing::{Listed, cursor_of, from_cursor, holds, is_named, order_key};
 pub(crate) use stack::stacked;
 
 /// Everything that is kept for triage. Every method has a conformance test that runs on both engines.
@@ -212,14 +212,20 @@ impl GroupTally {
         self.by_status.iter().sum()
     }
 
+    /// Counts heads that have open letters and stand there.
+    pub(crate) fn add_heads(&mut self, status: GroupStatus, heads: u64, unowned: u64, mine: u64) {
+        self.by_status[status as usize - 1] += heads;
+        self.unowned += unowned;
+        self.mine += mine;
+    }
+
     /// Counts a head, if it has open letters.
     pub(crate) fn add(&mut self, group: &Group, assignee: Option<&str>) {
         if group.counts.get(Status::Open) == 0 {
             return;
         }
-        self.by_status[group.life.status as usize - 1] += 1;
-        self.unowned += u64::from(group.owner.is_none());
-        self.mine += u64::from(assignee.is_some() && group.assignee.as_deref() == assignee);
+        let mine = assignee.is_some() && group.assignee.as_deref() == assignee;
+        self.add_heads(group.life.status, 1, u64::from(group.owner.is_none()), u64::from(mine));
     }
 }
 

@@ -1,6 +1,6 @@
 //! Groups and numbers: what is kept at write time, summed over its shards.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use deadpool_postgres::Transaction;
 use dlo_core::group::{Group, StatusCounts};
@@ -17,7 +17,7 @@ use super::text::escape;
 use super::{index, read_error};
 use crate::names::Names;
 use crate::place::Place;
-use crate::triage::{GroupOrder, Listed, cursor_of, from_cursor, holds, order_key};
+use crate::triage::{GroupOrder, Listed, cursor_of, from_cursor, holds, is_named, order_key};
 use crate::{CauseCount, GroupFilter, GroupPage, Page, SourceStats, Stats, StoreError};
 
 /// First and last seen of each group.
@@ -35,9 +35,12 @@ pub(super) async fn page(
     let young = |id: GroupId| {
         filter.open_since.is_some_and(|before| oldest.get(&id).is_none_or(|oldest| *oldest >= before))
     };
-    let mut listed: Vec<(Listed, Group)> = heads(db)
-        .await?
+    let all = all(db).await?;
+    let named: HashSet<GroupId> =
+        all.values().filter(|group| is_named(filter, group)).map(Group::head).collect();
+    let mut listed: Vec<(Listed, Group)> = heads(all)
         .into_values()
+        .filter(|group| named.contains(&group.id))
         .filter(|group| holds(filter, group) && !young(group.id))
         .filter_map(|group| {
             let key = order_key(filter.order, &group, oldest.get(&group.id).copied())?;
@@ -52,17 +55,39 @@ pub(super) async fn page(
     Ok(GroupPage { groups: listed.into_iter().map(|(_, group)| group).collect(), next })
 }
 
-/// Every head with the numbers of its members.
-pub(super) async fn heads(db: &Transaction<'_>) -> Result<HashMap<GroupId, Group>, StoreError> {
+/// The heads among these groups with the numbers of their members.
+fn heads(groups: BTreeMap<GroupRow, Group>) -> HashMap<GroupId, Group> {
     let (members, heads): (Vec<Group>, Vec<Group>) =
-        all(db).await?.into_values().partition(|group| group.merged_into.is_some());
+        groups.into_values().partition(|group| group.merged_into.is_some());
     let mut heads: HashMap<GroupId, Group> = heads.into_iter().map(|group| (group.id, group)).collect();
     for member in members {
         if let Some(head) = heads.get_mut(&member.head()) {
             head.take_in(&member);
         }
     }
-    Ok(heads)
+    heads
+}
+
+/// These heads with the numbers of their members.
+pub(super) async fn of_heads(
+    db: &Transaction<'_>,
+    uids: &[Uuid],
+) -> Result<HashMap<GroupId, Group>, StoreError> {
+    let sql = format!(
+        "SELECT {GROUP}, s.first_seen, s.last_seen FROM groups g
+           JOIN LATERAL (SELECT coalesce(min(first_seen), 0), coalesce(max(last_seen), 0) FROM seen
+                          WHERE group_id = g.id) s (first_seen, last_seen) ON true
+          WHERE g.uid = ANY($1) OR g.merged_into = ANY($1)"
+    );
+    let found = db.query(&sql, &[&uids]).await.map_err(read_error)?;
+    Ok(heads(with_counts(db, &found).await?.into_iter().collect()))
+}
+
+/// Every head by its words alone: numbers are not read.
+pub(super) async fn all_named(db: &Transaction<'_>) -> Result<Vec<Group>, StoreError> {
+    let sql = format!("SELECT {GROUP} FROM groups g WHERE g.merged_into IS NULL");
+    let found = db.query(&sql, &[]).await.map_err(read_error)?;
+    found.iter().map(|row| rows::group(row).map(|(_, group)| group)).collect()
 }
 
 /// When the oldest open letter of each of these heads, or of all, failed.

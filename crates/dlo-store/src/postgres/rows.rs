@@ -71,14 +71,13 @@ pub(super) fn group(row: &Row) -> Result<(GroupRow, Group), StoreError> {
 }
 
 fn life(row: &Row) -> Result<Life, StoreError> {
-    let status = |number: i16| code(number, GroupStatus::from_number, "groups.status");
     let letters = row.get::<_, Option<i64>>(16).map(|left| u64::try_from(left).unwrap_or(0));
     let snooze = match row.get::<_, Option<i16>>(17) {
-        Some(from) => Some(Snooze { until: time(row, 15), letters, from: status(from)? }),
+        Some(from) => Some(Snooze { until: time(row, 15), letters, from: group_status(from)? }),
         None => None,
     };
     Ok(Life {
-        status: status(row.get(10))?,
+        status: group_status(row.get(10))?,
         since: time(row, 12),
         resolved_in: maybe_text(row, 13),
         regressed_at: time(row, 14),
@@ -150,6 +149,10 @@ fn time(row: &Row, column: usize) -> Option<Timestamp> {
 
 pub(super) fn status(number: i16) -> Result<Status, StoreError> {
     code(number, Status::from_number, "letters.status")
+}
+
+pub(super) fn group_status(number: i16) -> Result<GroupStatus, StoreError> {
+    code(number, GroupStatus::from_number, "groups.status")
 }
 
 /// A code of one of dlo-core's vocabularies.

@@ -17,7 +17,7 @@ use super::write::Tools;
 use super::writer::Shared;
 use crate::names::Names;
 use crate::place::Place;
-use crate::triage::{GroupOrder, Listed, cursor_of, from_cursor, holds, order_key};
+use crate::triage::{GroupOrder, Listed, cursor_of, from_cursor, holds, is_named, order_key};
 use crate::{CauseCount, GroupFilter, GroupPage, Page, SourceStats, Stats, StoreError};
 
 pub(super) fn page(
@@ -33,7 +33,14 @@ pub(super) fn page(
         filter.open_since.is_some_and(|before| oldest.get(row).is_none_or(|oldest| *oldest >= before))
     };
     Ok(shared.catalog(|catalog| {
-        let heads = catalog.groups.iter().filter(|(row, group)| group.merged_into.is_none() && !young(row));
+        let named = |row: GroupRow, group: &Group| {
+            let mut members = catalog.members(row).iter().filter_map(|member| catalog.groups.get(member));
+            is_named(filter, group) || members.any(|member| is_named(filter, member))
+        };
+        let heads = catalog
+            .groups
+            .iter()
+            .filter(|(row, group)| group.merged_into.is_none() && !young(row) && named(**row, group));
         let mut listed: Vec<(Listed, GroupRow)> = heads
             .filter_map(|(row, group)| {
                 // Most groups have no members: they are looked at where they stand.

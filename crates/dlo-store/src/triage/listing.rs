@@ -12,19 +12,24 @@ use crate::{Cursor, GroupFilter, StoreError};
 /// A group's place in a list: larger comes first.
 pub(crate) type Listed = (i64, GroupId);
 
-/// Whether a head, with the numbers of its members, is wanted. What depends on its oldest open letter is asked elsewhere.
+/// Whether a head, with the numbers of its members, stands as is wanted. What names it is asked by [`is_named`], and what
+/// depends on its oldest open letter elsewhere.
 pub(crate) fn holds(filter: &GroupFilter, group: &Group) -> bool {
-    let is = |wanted: &Option<String>, found: Option<&String>| wanted.is_none() || wanted.as_ref() == found;
     group.merged_into.is_none()
         && group.counts.total() > 0
-        && is(&filter.source, Some(&group.source))
-        && is(&filter.event_type, group.event_type.as_ref())
-        && is(&filter.error_class, group.error_class.as_ref())
-        && is(&filter.consumer, group.consumer.as_ref())
         && filter.owner.as_ref().is_none_or(|wanted| *wanted == group.owner)
         && filter.assignee.as_ref().is_none_or(|wanted| *wanted == group.assignee)
         && filter.holding.is_none_or(|status| group.counts.get(status) > 0)
         && (filter.statuses.is_empty() || filter.statuses.contains(&group.life.status))
+}
+
+/// Whether a group goes by the names that are wanted. A family is wanted if one of it does, the head or a member.
+pub(crate) fn is_named(filter: &GroupFilter, group: &Group) -> bool {
+    let is = |wanted: &Option<String>, found: Option<&String>| wanted.is_none() || wanted.as_ref() == found;
+    is(&filter.source, Some(&group.source))
+        && is(&filter.event_type, group.event_type.as_ref())
+        && is(&filter.error_class, group.error_class.as_ref())
+        && is(&filter.consumer, group.consumer.as_ref())
         && filter.text.as_deref().is_none_or(|text| mentions(group, text))
 }
 

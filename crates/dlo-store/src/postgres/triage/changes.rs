@@ -40,7 +40,8 @@ pub(super) async fn change(
         log.push(audit::Row::of_group(now, change.deed(), group.id, deed, change.detail()));
     }
     audit::append(db, &log).await?;
-    let shown = shown(db, &heads).await?;
+    let uids: Vec<Uuid> = heads.values().map(|head| head.0).collect();
+    let shown = groups::of_heads(db, &uids).await?;
     let result = |id: &GroupId| {
         let Some(head) = heads.get(id) else { return Changed::Missing };
         match (refused.get(head), shown.get(head)) {
@@ -72,16 +73,6 @@ async fn lock_heads(
     let sql = format!("SELECT {GROUP} FROM groups g WHERE g.uid = ANY($1) ORDER BY g.id FOR UPDATE");
     let found = db.query(&sql, &[&uids]).await.map_err(read_error)?;
     found.iter().map(rows::group).collect()
-}
-
-async fn shown(
-    db: &Transaction<'_>,
-    heads: &HashMap<GroupId, GroupId>,
-) -> Result<HashMap<GroupId, Group>, StoreError> {
-    match heads.values().next() {
-        Some(head) if heads.len() == 1 => Ok(HashMap::from([(*head, groups::one(db, *head).await?)])),
-        _ => groups::heads(db).await,
-    }
 }
 
 /// Writes the part of a group that people change.

@@ -12,7 +12,8 @@ use dlo_core::query::{Matcher, Query, Term};
 use dlo_core::sample::LOOKED_INTO;
 use dlo_core::time::Timestamp;
 
-use super::super::{groups, read, read_error, search};
+use super::super::text::escape;
+use super::super::{groups, read, read_error, rows, search};
 use super::changes::heads_of;
 use crate::StoreError;
 use crate::block::Block;
@@ -20,8 +21,18 @@ use crate::place::Place;
 use crate::triage::{AGE_HOURS, AgeCount, CHECKS, GroupTally, Sampled};
 
 pub(super) async fn tally(db: &Transaction<'_>, assignee: Option<&str>) -> Result<GroupTally, StoreError> {
+    let sql = "SELECT h.status, count(*), count(*) FILTER (WHERE h.owner IS NULL),
+                      count(*) FILTER (WHERE h.assignee = $2)
+                 FROM (SELECT coalesce(g.merged_into, g.uid) AS head FROM counts c JOIN groups g ON g.id = c.group_id
+                        WHERE c.status = $1 GROUP BY 1 HAVING sum(c.n) > 0) o
+                 JOIN groups h ON h.uid = o.head GROUP BY h.status";
+    let open = i16::from(Status::Open.number());
     let mut tally = GroupTally::default();
-    groups::heads(db).await?.values().for_each(|group| tally.add(group, assignee));
+    for row in db.query(sql, &[&open, &assignee.map(escape)]).await.map_err(read_error)? {
+        let status = rows::group_status(row.get(0))?;
+        let number = |column: usize| rows::number(row.get(column), "groups");
+        tally.add_heads(status, number(1)?, number(2)?, number(3)?);
+    }
     Ok(tally)
 }
 
@@ -40,8 +51,9 @@ pub(super) async fn similar_groups(
     id: GroupId,
 ) -> Result<Vec<(Group, Similar)>, StoreError> {
     let asked = groups::one(db, id).await?;
-    let mut heads = groups::heads(db).await?;
-    let found = similar(&asked, heads.values());
+    let found = similar(&asked, &groups::all_named(db).await?);
+    let uids: Vec<uuid::Uuid> = found.iter().map(|like| like.id.0).collect();
+    let mut heads = groups::of_heads(db, &uids).await?;
     Ok(found.into_iter().filter_map(|like| heads.remove(&like.id).map(|group| (group, like))).collect())
 }
 

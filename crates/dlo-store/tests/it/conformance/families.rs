@@ -1,11 +1,11 @@
 //! Merging and splitting: remembered, summed, and letters are found by whichever id one has.
 
-use dlo_core::group::{Change, GroupStatus};
+use dlo_core::group::{Change, GroupDeed, GroupStatus};
 use dlo_core::id::GroupId;
 use dlo_core::query::Matcher;
 use dlo_core::trend::{Resolution, Window};
-use dlo_store::triage::NewLink;
-use dlo_store::{DynStore, GroupFilter, Page, StoreError, StoreLimits};
+use dlo_store::triage::{Changed, NewLink};
+use dlo_store::{DynStore, Event, GroupFilter, Page, StoreError, StoreLimits};
 
 use super::Home;
 use super::triage::{id_of, of_class};
@@ -102,8 +102,61 @@ pub(crate) async fn a_head_speaks_for_its_members(home: &dyn Home) {
     store.assign_owners(&|_| Some("rules".into())).await.unwrap();
     assert_eq!(find_all(&store, &query([Matcher::Owner(Some("tax".into()))]), 10).await.len(), 5);
     store.change_groups(&[b], &Change::Resolve { in_version: None }, &deed("ann"), at(103)).await.unwrap();
-    store.insert(batch(vec![of_class(60, "A")]), at(104)).await.unwrap();
+    store.insert(batch(vec![of_class(103, "A")]), at(104)).await.unwrap();
     assert_eq!(store.group(b).await.unwrap().life.status, GroupStatus::Regressed);
+}
+
+/// Whoever filters by a name that only a member has looks for the head that speaks for it.
+pub(crate) async fn a_family_is_listed_by_what_names_any_of_it(home: &dyn Home) {
+    let store = home.open().await;
+    let [a, b, _] = three(&store).await;
+    let mail = letter(70, |l| (l.source, l.consumer) = ("mail".into(), Some("mailer".into())));
+    let of_mail = id_of(&mail);
+    insert(&store, vec![mail]).await;
+    store.merge_groups(b, &[a, of_mail], &deed("ann"), at(100)).await.unwrap();
+    let all = GroupFilter::default();
+    for (filter, expected) in [
+        (GroupFilter { source: Some("mail".into()), ..all.clone() }, vec![b]),
+        (GroupFilter { error_class: Some("A".into()), ..all.clone() }, vec![b]),
+        (GroupFilter { consumer: Some("mailer".into()), ..all.clone() }, vec![b]),
+        (GroupFilter { text: Some("mailer tax".into()), ..all.clone() }, vec![b]),
+        // All of it is said of one group.
+        (GroupFilter { source: Some("mail".into()), error_class: Some("A".into()), ..all.clone() }, vec![]),
+        (GroupFilter { source: Some("stock".into()), ..all.clone() }, vec![]),
+    ] {
+        let found = store.groups(&filter, &Page::first(10)).await.unwrap().groups;
+        assert_eq!(found.iter().map(|group| group.id).collect::<Vec<_>>(), expected, "{filter:?}");
+    }
+    let changed = store.change_groups(&[a, b], &Change::Acknowledge, &deed("ann"), at(101)).await.unwrap();
+    let whole = store.group(b).await.unwrap();
+    assert!(changed.iter().all(|one| *one == Changed::Changed(Box::new(whole.clone()))), "{changed:?}");
+    let tally = store.tally_groups(None).await.unwrap();
+    assert_eq!((tally.total(), tally.get(GroupStatus::Acknowledged), tally.unowned), (2, 1, 2));
+}
+
+pub(crate) async fn a_member_that_was_snoozed_sleeps_with_its_head(home: &dyn Home) {
+    let store = home.open().await;
+    let [a, b, _] = three(&store).await;
+    let snooze = Change::Snooze { until: Some(at(60_000)), letters: None };
+    store.change_groups(&[a], &snooze, &deed("ann"), at(50)).await.unwrap();
+    store.merge_groups(b, &[a], &deed("ann"), at(100)).await.unwrap();
+    assert_eq!(store.tend_groups(at(60_000)).await.unwrap(), 0);
+    let woken = Event::Group(GroupDeed::Woken);
+    assert!(store.group_history(b, 20).await.unwrap().iter().all(|entry| entry.what != woken));
+}
+
+pub(crate) async fn a_runbook_that_was_taken_away_is_not_replaced_by_that_of_a_member(home: &dyn Home) {
+    let store = home.open().await;
+    let [a, b, _] = three(&store).await;
+    store.write_runbook(a, "of a", 0, &deed("ann"), at(1)).await.unwrap();
+    store.merge_groups(b, &[a], &deed("ann"), at(100)).await.unwrap();
+    let shown = store.runbook(b).await.unwrap().unwrap();
+    assert_eq!((shown.group, shown.text.as_str()), (a, "of a"));
+    let own = store.write_runbook(b, "of b", shown.version, &deed("ann"), at(101)).await.unwrap();
+    store.write_runbook(b, "", own.version, &deed("ann"), at(102)).await.unwrap();
+    assert_eq!(store.runbook(b).await.unwrap(), None);
+    let anew = store.write_runbook(b, "anew", 0, &deed("ann"), at(103)).await.unwrap();
+    assert!(anew.version > own.version);
 }
 
 pub(crate) async fn an_overflow_group_is_merged_with_none(home: &dyn Home) {

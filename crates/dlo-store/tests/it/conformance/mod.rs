@@ -184,14 +184,19 @@ macro_rules! conformance {
                 each_group_of_a_bulk_change_stands_for_itself
                 a_resolved_group_comes_back_by_a_letter_of_the_fixed_version_only
                 a_letter_that_dies_again_brings_a_resolved_group_back
+                what_failed_before_a_group_was_resolved_does_not_bring_it_back
                 a_snooze_ends_by_its_letters_or_its_date
                 an_owner_set_by_hand_is_not_overwritten_by_rules
+                an_owner_set_while_rules_are_asked_stays
                 groups_are_listed_in_each_order_and_by_what_people_said
             }
             families {
                 merged_groups_are_one_and_stay_so
                 members_of_a_merged_head_come_along_and_leave_alone
                 a_head_speaks_for_its_members
+                a_family_is_listed_by_what_names_any_of_it
+                a_member_that_was_snoozed_sleeps_with_its_head
+                a_runbook_that_was_taken_away_is_not_replaced_by_that_of_a_member
                 an_overflow_group_is_merged_with_none
                 groups_that_are_alike_are_named
             }

@@ -2,6 +2,7 @@
 // What the office refuses is shown in the form, in the office's own words.
 import { confirmCount, say } from "./dialog.js";
 import { author } from "./reader.js";
+import { undone } from "./undone.js";
 
 function put(into, path, value) {
   const names = path.split(".");
@@ -20,14 +21,14 @@ function valueOf(field) {
   }
 }
 
-/** The fields of a form as the API takes them; empty ones are left out. */
+/** The fields of a form as the API takes them; empty ones are left out, unless nothing is a value too (`data-keep-empty`). */
 export function gather(form) {
   const body = {};
   for (const field of form.elements) {
     if (!field.name || field.disabled || field.type === "submit") continue;
     if (field.type === "checkbox") put(body, field.name, field.checked);
     else if (field.type === "radio") { if (field.checked) put(body, field.name, valueOf(field)); }
-    else if (field.value.trim() !== "") put(body, field.name, valueOf(field));
+    else if (field.value.trim() !== "" || "keepEmpty" in field.dataset) put(body, field.name, valueOf(field));
   }
   return body;
 }
@@ -37,12 +38,14 @@ function encodeName(name) {
   return String.fromCharCode(...new TextEncoder().encode(name));
 }
 
-/** One request to the API. Throws an `Error` whose message is the problem's detail. */
-export async function call(what, body) {
+/**
+ * One request to the API. Throws an `Error` whose message is the problem's detail. Looking needs no name, also where it is
+ * asked for with a `POST`; whoever does not want to say it does nothing else.
+ */
+export async function call(what, body, { looks = what.startsWith("GET ") } = {}) {
   const [method, path] = what.split(" ");
   const headers = { accept: "application/json" };
-  // Looking needs no name; whoever does not want to say it does nothing.
-  if (method !== "GET") {
+  if (!looks) {
     const name = await author();
     if (!name) throw new Error("Nothing was done: it needs your name for the audit log.");
     headers["dlo-author"] = encodeName(name);
@@ -62,7 +65,8 @@ export async function call(what, body) {
 }
 
 function problem(form, text) {
-  let place = form.querySelector(".problem");
+  // A preview inside the form may have a problem of its own.
+  let place = form.querySelector(":scope > .problem");
   if (!place) {
     place = document.createElement("p");
     place.className = "problem";
@@ -74,8 +78,8 @@ function problem(form, text) {
 }
 
 function follow(form, answer) {
-  // A change of many, none of which could be made, says why for each; one of them is enough for a person.
-  if (answer.changed === 0 && answer.results?.length) throw new Error(answer.results[0].detail ?? "Nothing was changed.");
+  const left = undone(answer);
+  if (left) throw new Error(left);
   const then = form.dataset.then ?? "reload";
   if (then === "say") say(answer.text ?? "Done.");
   if (then === "reload") location.reload();

@@ -25,6 +25,7 @@ const ASSETS: &[Asset] = &[
     Asset { name: "icon.svg", kind: "image/svg+xml", text: include_str!("../../assets/icon.svg") },
     Asset { name: "office.js", kind: JS, text: include_str!("../../assets/office.js") },
     Asset { name: "forms.js", kind: JS, text: include_str!("../../assets/forms.js") },
+    Asset { name: "undone.js", kind: JS, text: include_str!("../../assets/undone.js") },
     Asset { name: "dialog.js", kind: JS, text: include_str!("../../assets/dialog.js") },
     Asset { name: "live.js", kind: JS, text: include_str!("../../assets/live.js") },
     Asset { name: "keys.js", kind: JS, text: include_str!("../../assets/keys.js") },

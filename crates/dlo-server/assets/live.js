@@ -1,5 +1,6 @@
 // Keeping up: when the office says that something changed, the parts of this page that are marked `data-live` are fetched
-// again and put in place. It holds still while something is selected, a dialog or a menu is open, or a field has the focus.
+// again and put in place. It holds still while something is selected, a dialog or a menu is open, a field has the focus,
+// and while a part holds what would be lost: something typed, or a refusal that is to be read.
 import { say } from "./dialog.js";
 
 const APART = 1500;
@@ -7,11 +8,23 @@ const APART = 1500;
 let on = true;
 let stale = false;
 let busy = false;
+/** What the office drew in each part: a script marks rows and opens folds, which is no change of the office. */
+const drawn = new WeakMap();
+
+const HOLDS = "dialog[open], [data-pick]:checked, .combo [role=listbox]:not([hidden]), [data-live] .problem:not([hidden])";
+
+function edited(field) {
+  if (field.type === "checkbox" || field.type === "radio") return field.checked !== field.defaultChecked;
+  // A choice that names no first one begins with the first.
+  if (field.options) return field.selectedIndex !== Math.max([...field.options].findIndex((option) => option.defaultSelected), 0);
+  return field.value !== field.defaultValue;
+}
 
 function held() {
-  return document.querySelector("dialog[open], [data-pick]:checked, .combo [role=listbox]:not([hidden])") !== null
+  return document.querySelector(HOLDS) !== null
     || document.activeElement?.matches?.("main input, main textarea, main select") === true
-    || String(getSelection()).length > 0;
+    || String(getSelection()).length > 0
+    || [...document.querySelectorAll("[data-live] form :is(input, textarea, select)")].some(edited);
 }
 
 /** This page, without what is looked at on purpose: looking into payloads is written down, and following is not looking. */
@@ -27,11 +40,12 @@ async function refresh() {
   stale = false;
   try {
     const answer = await fetch(here(), { headers: { accept: "text/html" } });
+    if (!answer.ok) throw new Error(`the office answered ${answer.status}`);
     const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
     if (held()) { stale = true; return; }
     for (const part of document.querySelectorAll("[data-live][id]")) {
       const next = fresh.getElementById(part.id);
-      if (next && next.outerHTML !== part.outerHTML) swap(part, next);
+      if (next && next.outerHTML !== drawn.get(part)) swap(part, next);
     }
   } catch {
     stale = true;
@@ -40,14 +54,31 @@ async function refresh() {
   }
 }
 
-/** Puts the new part in place; the focus stays on the same row or link. */
+/** Puts the new part in place; what the reader did with the old one stays: the focus, the row, folds, how far it is scrolled. */
 function swap(part, next) {
+  const fresh = document.importNode(next, true);
+  drawn.set(fresh, next.outerHTML);
   const focused = part.contains(document.activeElement) ? document.activeElement : null;
   const address = focused?.getAttribute("href") ?? focused?.id;
-  part.replaceWith(document.importNode(next, true));
-  if (!address) return;
-  const again = [...document.getElementById(next.id).querySelectorAll("a[href], [id]")];
-  again.find((element) => element.getAttribute("href") === address || element.id === address)?.focus();
+  const row = part.querySelector("tr.current a[href]")?.getAttribute("href");
+  const far = scrolled(part);
+  unfold(part, fresh);
+  const links = [...fresh.querySelectorAll("a[href], [id]")];
+  const same = (wanted) => links.find((element) => element.getAttribute("href") === wanted || element.id === wanted);
+  if (row) same(row)?.closest("tr")?.classList.add("current");
+  part.replaceWith(fresh);
+  for (const box of fresh.querySelectorAll(".scroll")) box.scrollLeft = far.get(box.getAttribute("aria-label")) ?? 0;
+  if (address) same(address)?.focus({ preventScroll: true });
+}
+
+function scrolled(part) {
+  return new Map([...part.querySelectorAll(".scroll")].map((box) => [box.getAttribute("aria-label"), box.scrollLeft]));
+}
+
+function unfold(part, fresh) {
+  const name = (fold) => fold.querySelector("summary")?.textContent;
+  const open = new Set([...part.querySelectorAll("details[open]")].map(name));
+  for (const fold of fresh.querySelectorAll("details")) fold.open ||= open.has(name(fold));
 }
 
 function show(state) {
@@ -64,11 +95,10 @@ export function toggleLive() {
   say(on ? "The page follows the office" : "The page holds still");
 }
 
-export function live() {
-  const where = document.getElementById("main").dataset.events;
-  if (!where || !document.querySelector("[data-live]")) return;
-  let first = true;
+/** Listens until the page is left, or what it follows is over. */
+function listen(where) {
   const events = new EventSource(where);
+  let first = true;
   const changed = () => {
     show("live");
     // The first one is the present, which this page shows already.
@@ -84,8 +114,22 @@ export function live() {
   });
   events.addEventListener("error", () => show("away"));
   events.addEventListener("open", () => show("live"));
-  document.getElementById("live").addEventListener("click", toggleLive);
   // Ends with the page, so that a browser's few connections are not all spent on pages one has left.
-  addEventListener("pagehide", () => events.close());
+  addEventListener("pagehide", () => events.close(), { once: true });
+}
+
+export function live() {
+  const where = document.getElementById("main").dataset.events;
+  const parts = document.querySelectorAll("[data-live][id]");
+  if (!where || parts.length === 0) return;
+  for (const part of parts) drawn.set(part, part.outerHTML);
+  listen(where);
+  // A page that one comes back to is shown as it was left: it listens again, and what it missed is fetched.
+  addEventListener("pageshow", (event) => {
+    if (!event.persisted) return;
+    stale = true;
+    listen(where);
+  });
+  document.getElementById("live").addEventListener("click", toggleLive);
   setInterval(refresh, APART);
 }

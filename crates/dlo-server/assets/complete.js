@@ -1,5 +1,5 @@
 // Completion of the search bar: the office knows the fields and the values that exist; this shows them. Arrows choose,
-// Enter or Tab takes, Escape leaves.
+// Enter or Tab takes what was chosen, Escape leaves. Where nothing was chosen, Tab goes on to the next field as ever.
 
 const WAIT = 120;
 
@@ -90,7 +90,7 @@ export function completion(input, list) {
     if (list.hidden) return;
     if (event.key === "ArrowDown") mark((chosen + 1) % offers.length);
     else if (event.key === "ArrowUp") mark((chosen + offers.length - 1) % offers.length);
-    else if (event.key === "Tab" || (event.key === "Enter" && chosen >= 0)) take(Math.max(chosen, 0));
+    else if (chosen >= 0 && (event.key === "Enter" || (event.key === "Tab" && !event.shiftKey))) take(chosen);
     else if (event.key === "Escape") leave();
     else return;
     event.preventDefault();

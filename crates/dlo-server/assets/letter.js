@@ -48,7 +48,7 @@ function editor(form) {
     }
     let parts;
     try {
-      parts = shown((await call(`POST ${form.dataset.preview}`, change)).letters[0]);
+      parts = shown((await call(`POST ${form.dataset.preview}`, change, { looks: true })).letters[0]);
     } catch (error) {
       parts = [sentence(error.message, "problem")];
     }

@@ -60,6 +60,10 @@ async function takeAll(bar, button) {
       say("More than a million letters match; make the query narrower.");
       return;
     }
+    if (answer.count === 0) {
+      say("None of the letters that match is open.");
+      return;
+    }
     bar.dataset.all = "yes";
     bar.dataset.count = answer.count;
   } catch (error) {

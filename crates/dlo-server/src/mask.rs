@@ -45,10 +45,14 @@ impl Mask {
         self.letter(&mut detail.letter);
         detail.headers = rules.headers(&detail.headers);
         detail.history = history(rules, &detail.history);
-        detail.error_stack.iter_mut().for_each(|stack| text(rules, stack));
+        if let Some(stack) = &mut detail.error_stack {
+            text(rules, stack);
+        }
         for death in &mut detail.deaths {
             text(rules, &mut death.error_message);
-            death.error_stack.iter_mut().for_each(|stack| text(rules, stack));
+            if let Some(stack) = &mut death.error_stack {
+                text(rules, stack);
+            }
             death.history = history(rules, &death.history);
         }
     }
@@ -58,6 +62,11 @@ impl Mask {
         if let Cow::Owned(masked) = rules.payload(&payload.bytes) {
             payload.bytes = masked.into();
         }
+    }
+
+    /// Text that was made of a payload, whose numbers may be what no byte of it spelt. Says whether anything was hidden.
+    pub(crate) fn text(&self, shown: &mut String) -> bool {
+        self.rules().is_some_and(|rules| text(&rules, shown))
     }
 
     /// A letter of a sample.
@@ -87,7 +96,9 @@ impl Mask {
     /// A group is named by its error text.
     pub(crate) fn groups(&self, groups: &mut [Group]) {
         let Some(rules) = &self.rules() else { return };
-        groups.iter_mut().for_each(|group| text(rules, &mut group.template));
+        for group in groups {
+            text(rules, &mut group.template);
+        }
     }
 }
 
@@ -100,10 +111,11 @@ fn mask_key(rules: &Redactor, key: &mut Option<Vec<u8>>) {
     }
 }
 
-fn text(rules: &Redactor, shown: &mut String) {
-    if let Cow::Owned(masked) = rules.text(shown) {
-        *shown = masked;
-    }
+/// Hides in place; says whether anything was hidden.
+fn text(rules: &Redactor, shown: &mut String) -> bool {
+    let Cow::Owned(masked) = rules.text(shown) else { return false };
+    *shown = masked;
+    true
 }
 
 fn history(rules: &Redactor, history: &History) -> History {

@@ -42,6 +42,8 @@ pub(crate) struct Shown {
     pub(crate) text: String,
     /// Not everything is shown.
     pub(crate) cut: bool,
+    /// A decoder wrote it, with numbers that no text in the bytes spells.
+    pub(crate) decoded: bool,
 }
 
 pub(crate) fn show(bytes: &[u8], hint: &Hint, formats: &Formats) -> Shown {
@@ -60,7 +62,7 @@ fn plain(bytes: &[u8]) -> Shown {
         ),
         None => how.to_string(),
     };
-    Shown { how, text, cut }
+    Shown { how, text, cut, decoded: false }
 }
 
 /// What the producer says that it is, if it is so.
@@ -117,5 +119,5 @@ fn decoded(how: impl Into<String>, read: impl FnOnce(&mut Writing) -> Step) -> O
         Err(Stop::Full) => true,
         Err(Stop::Wrong) => return None,
     };
-    Some(Shown { how: how.into(), text: to.into_text(), cut })
+    Some(Shown { how: how.into(), text: to.into_text(), cut, decoded: true })
 }

@@ -10,6 +10,7 @@ use serde::Deserialize;
 
 use crate::api::error::{Answer, Problem};
 use crate::decode::{self, Formats, Hint};
+use crate::mask::Mask;
 use crate::office::Office;
 use crate::query_text::Author;
 use crate::ui::show;
@@ -56,6 +57,8 @@ pub(super) struct Body {
     pub(super) before: Option<usize>,
     /// Something in it is hidden.
     pub(super) masked: bool,
+    /// Behind the download are the bytes as they were captured.
+    pub(super) exact: bool,
     /// The whole text where it can be edited here, or why it cannot.
     pub(super) editable: Result<String, &'static str>,
 }
@@ -79,7 +82,7 @@ pub(super) async fn read(
     let read = tokio::task::spawn_blocking(move || {
         office.mask.payload(&mut payload);
         let masked = payload.bytes != whole;
-        lay_out(&payload.bytes, masked, &hint, &office.config.formats, wanted)
+        lay_out(&payload.bytes, masked, &office.mask, &hint, &office.config.formats, wanted)
     });
     let failed = |_| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", "the office failed");
     read.await.map_err(failed)
@@ -94,12 +97,22 @@ struct Part {
     size: Option<usize>,
 }
 
-fn lay_out(bytes: &[u8], masked: bool, hint: &Hint, formats: &Formats, wanted: Wanted) -> Body {
+fn lay_out(
+    bytes: &[u8],
+    mut masked: bool,
+    mask: &Mask,
+    hint: &Hint,
+    formats: &Formats,
+    wanted: Wanted,
+) -> Body {
     let from = usize::try_from(wanted.from).unwrap_or(usize::MAX).min(bytes.len());
+    let exact = !masked;
     let until = |size: usize| bytes.len().min(from.saturating_add(size));
     let Part { how, text, cut, size } = match wanted.view {
         View::Pretty => {
-            let shown = decode::show(bytes, hint, formats);
+            let mut shown = decode::show(bytes, hint, formats);
+            // The bytes were masked as text; what a decoder makes of the rest, such as the number of a card, was none.
+            masked |= shown.decoded && mask.text(&mut shown.text);
             Part { how: shown.how, text: shown.text, cut: shown.cut, size: None }
         }
         View::Raw => raw(bytes, &bytes[from..until(RAW)]),
@@ -121,6 +134,7 @@ fn lay_out(bytes: &[u8], masked: bool, hint: &Hint, formats: &Formats, wanted: W
         next: size.map(until).filter(|next| *next < bytes.len()),
         before: size.filter(|_| from > 0).map(|size| from.saturating_sub(size)),
         masked,
+        exact,
         editable: editable(bytes, masked),
     }
 }
@@ -165,7 +179,8 @@ mod tests {
     use super::*;
 
     fn shown(bytes: &[u8], view: View, from: u64) -> Body {
-        lay_out(bytes, false, &Hint::default(), &Formats::default(), Wanted { view, from })
+        let (mask, hint, formats) = (Mask::default(), Hint::default(), Formats::default());
+        lay_out(bytes, false, &mask, &hint, &formats, Wanted { view, from })
     }
 
     #[test]

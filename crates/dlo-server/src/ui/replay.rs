@@ -2,6 +2,7 @@
 //!
 //! Six outcomes are told apart and never added up under one word. What cannot be done now stays visible with the reason.
 
+mod command;
 mod items;
 mod plan;
 mod steering;

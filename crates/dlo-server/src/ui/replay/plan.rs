@@ -4,6 +4,7 @@
 use dlo_core::replay::{DoubtPolicy, PlannedKind, Replay, Settings, Target};
 use dlo_core::time::Timestamp;
 
+use super::command;
 use crate::office::Office;
 use crate::ui::show::When;
 use crate::ui::{cli, source, words};
@@ -49,7 +50,7 @@ impl Plan {
             afterwards: facts.map(|facts| source::afterwards(&facts.capabilities)).unwrap_or_default(),
             expires: (!begun).then(|| When::new(replay.expires_at, now)),
             expires_in: dlo_core::units::HumanDuration(left).to_string(),
-            cli: commands(replay),
+            cli: commands(replay, office),
         }
     }
 }
@@ -131,12 +132,11 @@ fn guards(settings: &Settings) -> String {
     if all.is_empty() { "never by itself: its guards are off".to_string() } else { all.join("; ") }
 }
 
-fn commands(replay: &Replay) -> Vec<String> {
+fn commands(replay: &Replay, office: &Office) -> Vec<String> {
     let id = replay.id.to_string();
-    let mut all = Vec::new();
-    if let (Some(query), None) = (&replay.query, replay.parent) {
-        all.push(cli::line(["dlo", "replay", "plan", query, "--reason", &replay.reason]));
-    }
+    let source = replay.source.as_ref().and_then(|name| office.config.replay.sources.get(name));
+    let usual = source.map(|source| source.settings.clone()).unwrap_or_default();
+    let mut all: Vec<String> = command::plan(replay, &usual).into_iter().collect();
     all.push(cli::line(["dlo", "replay", "start", &id, "--yes", "--wait"]));
     all.push(cli::line(["dlo", "replay", "show", &id]));
     all

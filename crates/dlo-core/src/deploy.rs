@@ -81,6 +81,11 @@ impl NewDeploy {
             (consumer, source) => consumer.unwrap_or(true) && source.unwrap_or(true),
         }
     }
+
+    /// Whether it may have changed something for this group: it is the group's own, or it names nobody in particular.
+    pub fn may_concern(&self, group: &Group) -> bool {
+        self.is_of(group) || (self.consumer.is_none() && self.source.is_none())
+    }
 }
 
 #[cfg(test)]
@@ -147,5 +152,8 @@ mod tests {
         };
         assert!(!other.is_of(&began(1)));
         assert!(NewDeploy { source: Some("orders".into()), ..NewDeploy::default() }.is_of(&began(1)));
+        assert!(!other.may_concern(&began(1)));
+        let of_anything = NewDeploy { version: "2026-11-16".into(), ..NewDeploy::default() };
+        assert!(of_anything.may_concern(&began(1)) && !of_anything.is_of(&began(1)));
     }
 }

@@ -48,6 +48,9 @@ pub struct Counted {
 pub struct Field {
     /// `customer.country`; positions in arrays are left out.
     pub path: String,
+    /// The same, name by name: a name may hold a dot itself.
+    #[serde(skip)]
+    pub names: Vec<String>,
     /// Letters that have it.
     pub count: usize,
     pub distinct: usize,
@@ -64,7 +67,7 @@ pub type Looked<'a> = (Option<&'a [u8]>, &'a [u8]);
 pub fn break_down<'a>(letters: impl IntoIterator<Item = Looked<'a>>) -> Sample {
     let mut sample = Sample::default();
     let mut keys: BTreeMap<String, usize> = BTreeMap::new();
-    let mut fields: BTreeMap<String, Tally> = BTreeMap::new();
+    let mut fields: BTreeMap<Vec<String>, Tally> = BTreeMap::new();
     for (key, payload) in letters {
         sample.letters += 1;
         if let Some(key) = key {
@@ -76,7 +79,7 @@ pub fn break_down<'a>(letters: impl IntoIterator<Item = Looked<'a>>) -> Sample {
         let Ok(document) = serde_json::from_slice::<serde_json::Value>(payload) else { continue };
         sample.documents += 1;
         words::json_fields(&document, &mut |path, value| {
-            let path = joined(path);
+            let path = names(path);
             if fields.contains_key(&path) || fields.len() < FIELDS * 10 {
                 fields.entry(path).or_default().add(sample.letters, value);
             }
@@ -116,11 +119,12 @@ impl Tally {
     }
 }
 
-fn tell(fields: BTreeMap<String, Tally>, documents: usize) -> Vec<Field> {
+fn tell(fields: BTreeMap<Vec<String>, Tally>, documents: usize) -> Vec<Field> {
     let mut told: Vec<Field> = fields
         .into_iter()
-        .map(|(path, tally)| Field {
-            path,
+        .map(|(names, tally)| Field {
+            path: shown(&names.join(".")),
+            names,
             count: tally.letters,
             distinct: tally.values.len(),
             many: tally.many,
@@ -150,16 +154,19 @@ fn most(counts: BTreeMap<String, usize>, of: usize, told: usize) -> Vec<Counted>
     counts.into_iter().map(|(value, count)| Counted { value, count, share: share(count) }).collect()
 }
 
-/// A path with dots, cut: names come from outside, and a long one stands above every field below it.
-fn joined(path: &[&str]) -> String {
-    let dots =
-        path.iter().enumerate().flat_map(|(n, name)| (n > 0).then_some('.').into_iter().chain(name.chars()));
-    let mut whole = dots.take(VALUE + 1).collect::<String>();
-    if let Some((at, _)) = whole.char_indices().nth(VALUE) {
-        whole.truncate(at);
-        whole.push('…');
+/// The names of a path, cut: they come from outside, and a long one stands above every field below it.
+fn names(path: &[&str]) -> Vec<String> {
+    let (mut names, mut left) = (Vec::new(), VALUE);
+    for name in path {
+        let Some((at, _)) = name.char_indices().nth(left) else {
+            left = left.saturating_sub(name.chars().count() + 1);
+            names.push((*name).to_owned());
+            continue;
+        };
+        names.push(format!("{}…", &name[..at]));
+        break;
     }
-    whole
+    names
 }
 
 fn shown(value: &str) -> String {
@@ -189,6 +196,15 @@ mod tests {
         assert_eq!((country.values[0].value.as_str(), country.values[0].count), ("IN", 2));
         let tags = sample.fields.iter().find(|field| field.path == "tags").unwrap();
         assert_eq!((tags.count, tags.values[0].count), (1, 1));
+    }
+
+    #[test]
+    fn a_name_with_a_dot_in_it_is_not_a_field_within_a_field() {
+        let letters: [Looked<'_>; 2] = [(None, br#"{"a.b":1}"#), (None, br#"{"a":{"b":1}}"#)];
+        let sample = break_down(letters);
+        let mut names: Vec<_> = sample.fields.iter().map(|field| field.names.clone()).collect();
+        names.sort();
+        assert_eq!(names, [vec!["a".to_string(), "b".to_string()], vec!["a.b".to_string()]]);
     }
 
     #[test]

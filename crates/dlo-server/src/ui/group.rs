@@ -247,7 +247,7 @@ fn began(found: &BeganAfter<'_>, now: Timestamp) -> String {
 
 async fn drawn(office: &Office, group: &Group, window: Window) -> Result<Svg, Failed> {
     let points = office.store.trends(&[group.id], window).await?.pop().unwrap_or_default();
-    let deploys = office.store.deploys(Some(window.begins()), None, DEPLOYS).await?;
+    let deploys = office.store.deploys(Some(window.begins()), None, Page::MOST).await?;
     let sum: u64 = points.iter().sum();
     let mark = |deploy: &Deploy| {
         let at = window.index(window.resolution.bucket(deploy.at))?;
@@ -257,7 +257,12 @@ async fn drawn(office: &Office, group: &Group, window: Window) -> Result<Svg, Fa
         says: format!("{sum} letters of this group, by the {}", window.resolution),
         columns: columns(window),
         layers: vec![Layer { name: "letters".to_string(), points }],
-        marks: deploys.iter().filter(|deploy| deploy.what.is_of(group)).filter_map(mark).collect(),
+        marks: deploys
+            .iter()
+            .filter(|deploy| deploy.what.may_concern(group))
+            .filter_map(mark)
+            .take(DEPLOYS)
+            .collect(),
     }))
 }
 

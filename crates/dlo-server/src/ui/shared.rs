@@ -1,5 +1,7 @@
 //! What the payloads of a group share: fields with their values, drawn, each a click away from the letters that have it.
 
+use dlo_core::query::Matcher;
+use dlo_core::redact::MASK;
 use dlo_core::sample::{Counted, Field, Sample};
 
 use super::draw::{Svg, meter};
@@ -63,9 +65,11 @@ fn fields(sample: &Sample) -> Vec<FieldLine> {
 fn value_line(field: &Field, value: &Counted) -> ValueLine {
     let percent = format!("{:.0} %", value.share * 100.0);
     let (part, whole) = (value.count as u64, field.count as u64);
-    let simple = !value.value.contains(['"', '\\', '…']) && value.value != "***";
+    let cut = field.path.ends_with('…') || value.value.ends_with('…');
+    let shown = !cut && value.value != MASK;
+    let finds = || Matcher::Payload { path: field.names.clone(), value: value.value.clone() }.to_string();
     ValueLine {
-        query: simple.then(|| super::encoded(&format!("payload.{}:\"{}\"", field.path, value.value))),
+        query: shown.then(|| super::encoded(&finds())),
         bar: meter(&format!("{}: {percent}", value.value), part, whole, 0),
         value: value.value.clone(),
         percent,

@@ -197,9 +197,9 @@ pub enum Changed {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct GroupTally {
     by_status: [u64; 7],
-    /// Without an owner.
+    /// Without an owner, of those that wait for somebody.
     pub unowned: u64,
-    /// Of the person that was asked for.
+    /// Of the person that was asked for, of those that wait for somebody.
     pub mine: u64,
 }
 
@@ -215,8 +215,10 @@ impl GroupTally {
     /// Counts heads that have open letters and stand there.
     pub(crate) fn add_heads(&mut self, status: GroupStatus, heads: u64, unowned: u64, mine: u64) {
         self.by_status[status as usize - 1] += heads;
-        self.unowned += unowned;
-        self.mine += mine;
+        if status.is_active() {
+            self.unowned += unowned;
+            self.mine += mine;
+        }
     }
 
     /// Counts a head, if it has open letters.

@@ -22,6 +22,15 @@ coded! {
     }
 }
 
+impl GroupStatus {
+    /// Somebody is still to do something: neither closed nor put off.
+    pub const ACTIVE: [Self; 4] = [Self::New, Self::Regressed, Self::Acknowledged, Self::Fixing];
+
+    pub fn is_active(self) -> bool {
+        Self::ACTIVE.contains(&self)
+    }
+}
+
 coded! {
     /// What was done with a group, as the audit log tells it.
     pub enum GroupDeed as "deed with a group" {

@@ -23,7 +23,7 @@ pub(crate) struct OwnerLine {
     pub(crate) owner: Option<String>,
     pub(crate) contact: Option<String>,
     pub(crate) sla_seconds: Option<u64>,
-    /// Groups with open letters.
+    /// Groups with open letters that wait for somebody: neither closed nor put off.
     pub(crate) groups: u64,
     pub(crate) open: u64,
     pub(crate) oldest_open: Option<Timestamp>,
@@ -60,10 +60,10 @@ pub(crate) async fn lines(office: &Office) -> Answer<Vec<OwnerLine>> {
         let found = office.store.groups(&filter, &page).await?;
         for group in &found.groups {
             let line = lines.entry(group.owner.clone()).or_insert_with_key(empty);
-            if line.groups == 0 {
+            if line.oldest_open.is_none() {
                 line.oldest_open = office.store.oldest_open(&[group.id]).await?.into_iter().next().flatten();
             }
-            line.groups += 1;
+            line.groups += u64::from(group.life.status.is_active());
             line.open += group.counts.get(Status::Open);
         }
         match found.next {

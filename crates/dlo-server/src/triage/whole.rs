@@ -95,7 +95,9 @@ async fn known(office: &Office, group: &Group) -> Answer<Option<Known>> {
 pub(crate) async fn sample(office: &Office, id: GroupId, most: usize, reader: &Deed) -> Answer<Sample> {
     let mut sampled = office.store.sample(id, most.min(limits::SAMPLE)).await?;
     if !sampled.is_empty() {
-        office.store.note(Event::PayloadRead, sampled.len() as u64, reader, office.now()).await?;
+        // Which letters were looked into is told by the group whose newest they are.
+        let reader = Deed { reference: Some(Matcher::Group(id).to_string()), ..reader.clone() };
+        office.store.note(Event::PayloadRead, sampled.len() as u64, &reader, office.now()).await?;
     }
     for Sampled { key, payload, .. } in &mut sampled {
         office.mask.sampled(key, payload);

@@ -74,9 +74,6 @@ enum ViewName {
     All,
 }
 
-const ACTIVE: [GroupStatus; 4] =
-    [GroupStatus::New, GroupStatus::Regressed, GroupStatus::Acknowledged, GroupStatus::Fixing];
-
 impl ViewName {
     const ALL: [(Self, &'static str, &'static str); 9] = [
         (Self::Open, "open", "Open"),
@@ -96,7 +93,7 @@ impl ViewName {
 
     fn statuses(self) -> Vec<GroupStatus> {
         match self {
-            Self::Open | Self::Mine | Self::Unowned | Self::Oldest => ACTIVE.to_vec(),
+            Self::Open | Self::Mine | Self::Unowned | Self::Oldest => GroupStatus::ACTIVE.to_vec(),
             Self::New => vec![GroupStatus::New],
             Self::Regressed => vec![GroupStatus::Regressed],
             Self::Snoozed => vec![GroupStatus::Snoozed],
@@ -108,7 +105,7 @@ impl ViewName {
     /// How many groups it holds, where that is kept.
     fn count(self, tally: &GroupTally) -> Option<u64> {
         match self {
-            Self::Open => Some(ACTIVE.iter().map(|status| tally.get(*status)).sum()),
+            Self::Open => Some(GroupStatus::ACTIVE.iter().map(|status| tally.get(*status)).sum()),
             Self::Mine => Some(tally.mine),
             Self::Unowned => Some(tally.unowned),
             Self::New => Some(tally.get(GroupStatus::New)),
@@ -195,6 +192,10 @@ struct GroupsPage {
     orders: Vec<(&'static str, &'static str, bool)>,
     /// The other filters, for links that keep them.
     kept: String,
+    /// What the list is narrowed to from elsewhere: field, value, and the address without it.
+    within: Vec<(&'static str, String, String)>,
+    /// The same for the links of the tabs.
+    kept_within: String,
     groups: Vec<GroupLine>,
     next: Option<String>,
 }
@@ -211,10 +212,12 @@ pub(crate) async fn page(
     let page = page_of(Some(SHOWN), params.cursor.clone())?;
     let mut found = office.store.groups(&filter, &page).await?;
     office.mask.groups(&mut found.groups);
+    let within = within(&params);
     let tab = |(view, word, name): (ViewName, &'static str, &'static str)| Tab {
         word,
         name,
-        count: view.count(&tally),
+        // The numbers are of all groups, and these are some.
+        count: view.count(&tally).filter(|_| within.is_empty()),
         current: view == params.view,
     };
     Ok(render(&GroupsPage {
@@ -226,6 +229,8 @@ pub(crate) async fn page(
             .map(|one| (one.as_str(), called(*one), *one == params.order()))
             .collect(),
         kept: kept(&params),
+        kept_within: joined(&[("source", params.source.as_deref()), ("owner", params.owner.as_deref())]),
+        within,
         groups: lines(&office, &found.groups, now).await?,
         next: found.next.map(|cursor| cursor.0),
         text: params.text,
@@ -258,19 +263,32 @@ fn filter(params: &GroupParams, me: Option<String>) -> GroupFilter {
 }
 
 fn kept(params: &GroupParams) -> String {
-    let order = params.order.map(GroupOrder::as_str);
-    let text = Some(params.text.as_str()).filter(|text| !text.is_empty());
-    let pairs = [
-        ("text", text),
+    joined(&[
+        ("text", Some(params.text.as_str()).filter(|text| !text.is_empty())),
         ("source", params.source.as_deref()),
         ("owner", params.owner.as_deref()),
-        ("order", order),
-    ];
-    let mut kept = String::new();
-    for (name, value) in pairs.into_iter().filter_map(|(name, value)| Some((name, value?))) {
-        kept.push_str(&format!("&{name}={}", super::encoded(value)));
-    }
-    kept
+        ("order", params.order.map(GroupOrder::as_str)),
+    ])
+}
+
+/// Parameters behind the first of an address; those without a value are left out.
+fn joined(pairs: &[(&str, Option<&str>)]) -> String {
+    let some = pairs.iter().filter_map(|(name, value)| Some((name, (*value)?)));
+    some.map(|(name, value)| format!("&{name}={}", super::encoded(value))).collect()
+}
+
+fn within(params: &GroupParams) -> Vec<(&'static str, String, String)> {
+    let fields = [("source", &params.source), ("owner", &params.owner)];
+    let one = |(name, value): (&'static str, &Option<String>)| {
+        let others: Vec<_> = fields
+            .iter()
+            .filter(|(other, _)| *other != name)
+            .map(|(other, value)| (*other, value.as_deref()))
+            .collect();
+        let without = format!("/groups?view={}{}", params.view.word(), joined(&others));
+        value.clone().map(|value| (name, value, without))
+    };
+    fields.into_iter().filter_map(one).collect()
 }
 
 /// The first groups of a list, for other screens.

@@ -235,6 +235,10 @@ pub(crate) async fn groups_are_listed_in_each_order_and_by_what_people_said(home
     let tally = store.tally_groups(Some("bob")).await.unwrap();
     assert_eq!((tally.get(GroupStatus::New), tally.get(GroupStatus::Fixing), tally.total()), (2, 1, 3));
     assert_eq!((tally.mine, tally.unowned), (1, 3));
+    // What was put off waits for nobody, and stays under its own name.
+    change(&store, a, Change::Ignore).await;
+    let tally = store.tally_groups(Some("bob")).await.unwrap();
+    assert_eq!((tally.mine, tally.unowned, tally.get(GroupStatus::Ignored)), (0, 2, 1));
     let oldest = store.oldest_open(&[a, id_of(&of_class(1, "D"))]).await.unwrap();
     assert_eq!(oldest, [Some(at(1)), None]);
     assert_eq!(problems(&store).await, Vec::<String>::new());

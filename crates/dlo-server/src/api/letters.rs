@@ -62,6 +62,8 @@ pub(crate) async fn count(
     Params(params): Params<CountParams>,
 ) -> Answer<Response> {
     let query = query(&params.q, &office)?;
+    // It may walk through everything there is.
+    let _place = office.long_reading()?;
     let count = office.store.count(&query, COUNTED + 1).await?;
     Ok(Json(CountOut { count: count.min(COUNTED), more: count > COUNTED }).into_response())
 }

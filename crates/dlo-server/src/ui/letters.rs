@@ -6,8 +6,8 @@ use askama::Template;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use dlo_core::letter::Letter;
-use dlo_core::query::Matcher;
+use dlo_core::letter::{Letter, Status};
+use dlo_core::query::{Matcher, Term};
 use dlo_core::time::Timestamp;
 
 use super::show::When;
@@ -124,11 +124,15 @@ pub(crate) async fn list(
     let count = office.store.count(&query, COUNTED + 1).await?;
     let mut found = office.store.letters(&query, &page(params.limit, params.cursor)?).await?;
     office.mask.letters(&mut found.letters);
-    let open = query.terms.iter().any(|term| matches!(term.matcher, Matcher::Status(_)));
+    let open = Term { negated: false, matcher: Matcher::Status(Status::Open) };
     Ok(render(&Letters {
         shell,
         views: views(&params.q),
-        meant: if open { params.q.clone() } else { format!("{} status:open", params.q).trim().to_string() },
+        meant: if query.terms.contains(&open) {
+            params.q.clone()
+        } else {
+            format!("{} {open}", params.q).trim().to_string()
+        },
         cli: format!("dlo letters list '{}'", params.q.replace('\'', "'\\''")),
         count,
         q: params.q,

@@ -15,6 +15,8 @@ mod door;
 #[cfg(test)]
 mod export;
 #[cfg(test)]
+mod honest;
+#[cfg(test)]
 mod ingest;
 #[cfg(test)]
 mod office;

@@ -69,12 +69,15 @@ pub(super) struct Owner {
     pub(super) contact: Option<String>,
     /// The person who has the group in hand.
     pub(super) assignee: Option<String>,
+    /// What finds everything open of the same team.
+    pub(super) q: String,
 }
 
 impl Owner {
     pub(super) fn new(letter: &Letter, group: &Group, teams: &Teams) -> Self {
         let contact = letter.owner.as_deref().and_then(|team| teams.get(team)?.contact.clone());
-        Self { team: letter.owner.clone(), contact, assignee: group.assignee.clone() }
+        let q = format!("{} {}", Matcher::Status(Status::Open), Matcher::Owner(letter.owner.clone()));
+        Self { team: letter.owner.clone(), contact, assignee: group.assignee.clone(), q }
     }
 }
 

@@ -72,6 +72,34 @@ test("a repair is previewed while one types, stored with a reason, and shown", a
   assert.match(await page.locator("#repair .mend").innerText(), /shown to a new colleague[^]*looked at by hand/);
 });
 
+test("a repair that cannot be made, or makes no difference, is not lost in silence", async () => {
+  const { letters } = await ask("/api/v1/letters?q=status:open%20class:KeyError&limit=2");
+  await page.goto(`${office.url}/letters/${letters.find((one) => one.id !== letter).id}`);
+  const repair = page.locator("#repair form").first();
+  await repair.getByLabel(/Why/).fill("to be refused");
+  await repair.getByRole("textbox").first().fill('error("no such district")');
+  await repair.getByRole("button", { name: "Store the repair" }).click();
+  await repair.getByText(/Nothing was stored: .*no such district/).waitFor();
+  await repair.getByRole("textbox").first().fill(".");
+  await repair.getByRole("button", { name: "Store the repair" }).click();
+  await repair.getByText("Nothing was stored: the change makes no difference.").waitFor();
+  assert.equal(await page.locator("#repair .mend").count(), 0);
+});
+
+test("letters that are no longer open are counted when others are discarded", async () => {
+  const ids = [0, 1].map((n) => JSON.stringify({ source: "ledger", offset: n, payload: n, error_class: "Twice" }));
+  const stored = await ask("/api/v1/letters", { method: "POST", headers: { "content-type": "application/json" }, body: `[${ids}]` });
+  await page.goto(`${office.url}/letters?q=class:Twice`);
+  await page.getByLabel("Select every letter of this page").check();
+  const discard = { ids: [stored.results[0].id], reason: "by somebody else", dry_run: false };
+  await ask("/api/v1/letters/discard", { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(discard) });
+  await page.getByLabel("Reason, kept in the audit log").fill("not needed");
+  await page.getByRole("button", { name: "Discard" }).click();
+  await page.getByRole("dialog").getByRole("textbox").fill("2");
+  await page.getByRole("dialog").getByRole("button", { name: "Go on" }).click();
+  await page.getByText("1 of 2: 1 was not open.").waitFor();
+});
+
 test("the keyboard alone leads from the letter to a plan and starts it", async () => {
   await fetch(`${office.url}/demo/fix`, { method: "POST" });
   await page.goto(`${office.url}/letters/${letter}`);

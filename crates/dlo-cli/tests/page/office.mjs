@@ -64,6 +64,8 @@ export async function browser() {
   return {
     async page(options = {}) {
       const context = await running.newContext({ viewport: { width: 1280, height: 900 }, ...options });
+      // The machine may be busy with other things; a test that waits for a fact waits long enough to see it.
+      context.setDefaultTimeout(120000);
       const page = await context.newPage();
       page.errors = [];
       page.on("pageerror", (error) => page.errors.push(String(error)));

@@ -139,5 +139,7 @@ test("letters that were selected one by one are planned by their ids", async () 
   await page.locator("tbody [data-pick]").nth(1).check();
   await page.getByRole("link", { name: "Plan a replay" }).click();
   await page.getByText("2 letters").first().waitFor();
-  await page.keyboard.press("Escape");
+  await page.getByLabel(/Why: what was fixed/).fill("these two");
+  assert.match(await page.locator("#cli").innerText(), /^dlo replay plan [0-9a-f-]{36} [0-9a-f-]{36} --reason 'these two'$/);
+  await sound(page, "planner-selected");
 });

@@ -213,7 +213,10 @@ async fn a_plan_is_read_before_it_is_started_and_its_outcomes_afterwards() {
         &["3 letters, frozen", "Start: send 3 letters", "the table has it now", "Nothing was sent yet"],
     );
     has(&html, &["It is planned: only what sends can be paused", &format!("dlo replay start {id} --yes")]);
-    has(&html, &["dlo replay plan class:KeyError --reason &#39;the table has it now&#39; --canary 0 --window 1s<"]);
+    has(
+        &html,
+        &["dlo replay plan class:KeyError --reason &#39;the table has it now&#39; --canary 0 --window 1s<"],
+    );
     has(&office.get("/replays").await.text(), &[&format!("/replays/{id}"), "class:KeyError"]);
     has(&office.get("/replays?state=stopped").await.text(), &["No replay stands there"]);
     assert_eq!(office.get("/replays?state=sent").await.status, 400);

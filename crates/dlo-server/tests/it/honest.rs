@@ -17,7 +17,8 @@ async fn post(office: &Office, path: &str, body: Value) -> Value {
 
 /// A letter with a class of its own, and the group it makes.
 async fn group(office: &Office, class: &str) -> String {
-    let letter = json!({"source": "orders", "offset": class.len(), "payload": {"a b": 1}, "error_class": class});
+    let letter =
+        json!({"source": "orders", "offset": class.len(), "payload": {"a b": 1}, "error_class": class});
     let id = office.letter(&letter.to_string()).await;
     let letter = office.get(&format!("/api/v1/letters/{id}")).await.json();
     letter["group_id"].as_str().unwrap().to_string()
@@ -123,7 +124,8 @@ async fn the_trend_of_a_group_marks_its_own_deployments_behind_those_of_others_a
     post(&office, "/api/v1/deploys", json!({"version": "own-1", "source": "orders"})).await;
     post(&office, "/api/v1/deploys", json!({"version": "all-1"})).await;
     for number in 0..25 {
-        post(&office, "/api/v1/deploys", json!({"version": format!("other-{number}"), "source": "mail"})).await;
+        post(&office, "/api/v1/deploys", json!({"version": format!("other-{number}"), "source": "mail"}))
+            .await;
     }
     let html = office.get(&format!("/groups/{id}?span=hours2")).await.text();
     has(&html, &["deployed own-1", "deployed all-1"]);

@@ -57,6 +57,16 @@ pub struct Capabilities {
     pub max_message: usize,
 }
 
+/// How calls to one publisher get on with each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Calls {
+    /// Several may be under way, and none waits for another.
+    SideBySide,
+    /// Each waits for the one before, and costs as much for one message as for many: what becomes due meanwhile is better
+    /// kept for the next call.
+    OneByOne,
+}
+
 /// What can be done about a send of which nobody knows whether it arrived. The send id is the `dlo-replay-id` of the
 /// message, the same over every retry of one send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -246,6 +256,11 @@ pub struct Confirmed {
 #[async_trait]
 pub trait Publisher: Send + Sync + std::fmt::Debug {
     fn capabilities(&self) -> &Capabilities;
+
+    /// How calls of [`Publisher::publish`] get on with each other.
+    fn calls(&self) -> Calls {
+        Calls::SideBySide
+    }
 
     /// Sends all, pipelined, and returns one result each, in the order given.
     ///

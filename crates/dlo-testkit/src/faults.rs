@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use dlo_core::broker::{
-    BrokerError, Capabilities, Confirmed, Delivery, Outgoing, PublishError, Publisher, Settled, Settler,
-    Source,
+    BrokerError, Calls, Capabilities, Confirmed, Delivery, Outgoing, PublishError, Publisher, Settled,
+    Settler, Source,
 };
 
 /// What happens to one call.
@@ -65,6 +65,10 @@ impl FaultyPublisher {
 impl Publisher for FaultyPublisher {
     fn capabilities(&self) -> &Capabilities {
         self.inner.capabilities()
+    }
+
+    fn calls(&self) -> Calls {
+        self.inner.calls()
     }
 
     async fn publish(&self, messages: Vec<Outgoing>) -> Vec<Result<Confirmed, PublishError>> {

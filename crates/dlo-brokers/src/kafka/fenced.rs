@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use dlo_core::broker::{BrokerError, Capabilities, Outgoing, PublishError, Publisher};
+use dlo_core::broker::{BrokerError, Calls, Capabilities, Outgoing, PublishError, Publisher};
 use rdkafka::config::FromClientConfigAndContext;
 use rdkafka::error::{KafkaError, KafkaResult};
 use rdkafka::producer::Producer;
@@ -30,6 +30,9 @@ const GRACE: Duration = Duration::from_secs(10);
 /// Kafka takes a quarter of an hour by default (`transaction.max.timeout.ms`).
 const LONGEST: Duration = Duration::from_secs(840);
 const PAUSE: Duration = Duration::from_millis(50);
+/// How long the last report of a transaction may take to be put away, and how often that is looked at.
+const PUT_AWAY: Duration = Duration::from_millis(50);
+const LOOK: Duration = Duration::from_micros(100);
 
 /// The publisher of one replay.
 #[derive(Debug)]
@@ -91,6 +94,10 @@ impl Fenced {
 impl Publisher for Fenced {
     fn capabilities(&self) -> &Capabilities {
         &self.capabilities
+    }
+
+    fn calls(&self) -> Calls {
+        Calls::OneByOne
     }
 
     async fn publish(&self, messages: Vec<Outgoing>) -> Vec<Outcome> {
@@ -198,12 +205,22 @@ impl Desk {
 
     /// `None` when it is committed, and why not when it is aborted.
     fn commit(&self) -> Result<Option<String>, PublishError> {
+        self.put_away();
         match until(self.patience, |left| self.sender.commit_transaction(left)) {
             Ok(()) => Ok(None),
             Err(KafkaError::Transaction(error)) if error.txn_requires_abort() => {
                 self.abort(error.to_string())
             }
             Err(error) => Err(unknown(&error)),
+        }
+    }
+
+    /// Waits until no report is in anybody's hands. The last one is put away a moment after we heard of it; the client's
+    /// commit, if it comes first, looks for it again only after a tenth of a second.
+    fn put_away(&self) {
+        let deadline = Instant::now() + PUT_AWAY;
+        while self.sender.in_flight_count() > 0 && Instant::now() < deadline {
+            std::thread::sleep(LOOK);
         }
     }
 

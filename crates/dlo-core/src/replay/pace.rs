@@ -1,22 +1,32 @@
 //! How fast a replay sends (F3): a token bucket over a given time, a ramp to its limit, a share of normal traffic.
 //!
-//! Two schedules run side by side. One is exact: each message moves it by its interval, and lateness is a debt that is
-//! paid back. The other bounds every single second: debts are paid back half a percent faster than the rate, and never
-//! by more than [`PATIENCE`] at once. So the mean is met although timers are late, and no second has two percent too many.
+//! Two schedules and a bound run side by side. One schedule is exact: each message moves it by its interval, and lateness
+//! is a debt that is paid back. The other keeps that from coming as a heap: at most [`BURST`] at once, and then a tenth
+//! faster than the rate. The bound is on every single second, by when messages land ([`second`]). So the mean is met
+//! although timers, stores and brokers are late, and no second has two percent too many.
+
+mod second;
 
 use std::time::Duration;
 
+use self::second::{Room, Second};
 use super::settings::Pace;
+use crate::broker::Calls;
 use crate::time::Timestamp;
 
-/// Lateness that is made up for at once, in seconds: 1.2 % of the second that bounds it.
-const PATIENCE: f64 = 0.012;
-/// How much faster than the rate a debt is paid back.
-const CATCH_UP: f64 = 1.005;
+/// Lateness that is made up for at once, in seconds.
+const BURST: f64 = 0.05;
+/// How much faster than the rate what is left of a debt is paid back.
+const CATCH_UP: f64 = 1.1;
 /// The largest debt, in seconds: what was held up for longer is not made up for.
 const DEBT: f64 = 1.0;
+/// What a second may hold, as a multiple of the rate. Two percent is the promise; less than a half of them is left to what
+/// becomes of messages behind the broker, the rest pays debts back.
+const FULLEST: f64 = 1.012;
 /// Messages that become due within this many seconds go together: fewer calls, and far below what a second may vary.
 const TOGETHER: f64 = 0.004;
+/// The same where calls wait for each other, and one message costs as much as many.
+const TOGETHER_ONE_BY_ONE: f64 = 0.01;
 
 /// How long one step of a ramp lasts.
 pub const RAMP_STEP: Duration = Duration::from_secs(5);
@@ -67,25 +77,29 @@ pub fn slowed(rate: Rate, factor: f64) -> Rate {
     Some(sane(rate.unwrap_or(FULL) * factor.clamp(0.0, 1.0)))
 }
 
-/// Says how many may go now, and when to ask again.
+/// Says how many may go now, and when to ask again. It is told of each message that it let go when that landed.
 #[derive(Debug, Clone)]
 pub struct Pacer {
     began: Timestamp,
     rate: Rate,
     /// When the next message is due by the rate, in seconds since `began`.
     due: f64,
-    /// When the next message is allowed by what a second may hold.
+    /// When the next message is allowed by what may come as a heap.
     allowed: f64,
+    second: Second,
+    /// Whether anything landed yet.
+    warm: bool,
 }
 
 impl Pacer {
     pub const fn new(rate: Rate, now: Timestamp) -> Self {
-        Self { began: now, rate, due: 0.0, allowed: 0.0 }
+        Self { began: now, rate, due: 0.0, allowed: 0.0, second: Second::new(), warm: false }
     }
 
     /// As one that has just sent: whoever takes over does not know when the last message went.
     pub const fn after_another(now: Timestamp) -> Self {
-        Self { began: now, rate: Some(SLOWEST), due: LONGEST, allowed: LONGEST }
+        let second = Second::new();
+        Self { began: now, rate: Some(SLOWEST), due: LONGEST, allowed: LONGEST, second, warm: false }
     }
 
     pub const fn rate(&self) -> Rate {
@@ -103,16 +117,29 @@ impl Pacer {
         self.allowed = self.allowed.clamp(at, at + interval);
         self.due = self.allowed;
         self.rate = rate;
+        self.second.forget();
     }
 
     /// How many may go now; they count as gone.
     pub fn take(&mut self, most: u64, now: Timestamp) -> u64 {
-        let Some(rate) = self.rate else { return most };
+        let taken = match self.rate {
+            Some(rate) => self.due_now(rate, most, now),
+            None => most,
+        };
+        self.second.leave(taken);
+        taken
+    }
+
+    fn due_now(&mut self, rate: f64, most: u64, now: Timestamp) -> u64 {
+        if self.waits_for_the_first() {
+            return 0;
+        }
         let at = self.at(now);
         self.due = self.due.max(at - DEBT);
-        self.allowed = self.allowed.max(at - PATIENCE);
+        self.allowed = self.allowed.max(at - BURST);
         let (interval, shortest) = (1.0 / rate, 1.0 / (rate * CATCH_UP));
-        let taken = count(at - self.due, interval).min(count(at - self.allowed, shortest)).min(most);
+        let due = count(at - self.due, interval).min(count(at - self.allowed, shortest));
+        let taken = due.min(self.second.room(rate * FULLEST, at)).min(most);
         self.due += taken as f64 * interval;
         self.allowed += taken as f64 * shortest;
         taken
@@ -120,16 +147,44 @@ impl Pacer {
 
     /// Gives back what was taken and did not go.
     pub fn untake(&mut self, count: u64) {
+        self.second.stay(count);
         let Some(rate) = self.rate else { return };
         self.due -= count as f64 / rate;
         self.allowed -= count as f64 / (rate * CATCH_UP);
     }
 
-    /// When the next call of [`Pacer::take`] is worth it; `None`: at once.
-    pub fn next(&self) -> Option<Timestamp> {
-        let rate = self.rate?;
-        let group = ((rate * TOGETHER).floor() - 1.0).max(0.0) / rate;
+    /// The broker answered to so many, which left at `left`. What it refused counts as well: nobody knows what became of it.
+    pub fn landed(&mut self, count: u64, left: Timestamp, now: Timestamp) {
+        let at = self.at(now);
+        self.second.land(count, at - self.at(left), at);
+        if !std::mem::replace(&mut self.warm, true) {
+            let interval = self.rate.map_or(0.0, |rate| 1.0 / rate);
+            self.due = self.due.max(at + interval);
+            self.allowed = self.allowed.max(at + interval);
+        }
+    }
+
+    /// The first message takes longer than those behind it: connections are made for it. It goes alone, and time begins to
+    /// count when it landed, or what gathered meanwhile would come as a heap.
+    const fn waits_for_the_first(&self) -> bool {
+        !self.warm && self.second.is_under_way()
+    }
+
+    /// When the next call of [`Pacer::take`] is worth it, unless something lands before; `None`: time changes nothing,
+    /// as there is no limit, or as only a landing makes room.
+    pub fn next(&self, calls: Calls) -> Option<Timestamp> {
+        let rate = self.rate.filter(|_| !self.waits_for_the_first())?;
+        let together = match calls {
+            Calls::SideBySide => TOGETHER,
+            Calls::OneByOne => TOGETHER_ONE_BY_ONE,
+        };
+        let group = ((rate * together).floor() - 1.0).max(0.0) / rate;
         let at = self.due.max(self.allowed) + group;
+        let at = match self.second.opens(rate * FULLEST) {
+            Room::Yes => at,
+            Room::From(opens) => opens.max(at),
+            Room::AfterLanding => return None,
+        };
         // Rounded up: a call that is too early by a part of a microsecond finds nothing.
         Some(self.began.plus(Duration::from_micros((at.max(0.0) * 1e6).ceil() as u64)))
     }
@@ -146,112 +201,4 @@ fn count(lateness: f64, interval: f64) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    const START: Timestamp = Timestamp::from_millis(1_793_534_400_000);
-
-    /// The times of all sends over `seconds`, when every call is late by what `lateness` says, in microseconds.
-    fn sends(rate: f64, seconds: u64, mut lateness: impl FnMut() -> u64) -> Vec<i64> {
-        let mut pacer = Pacer::new(Some(rate), START);
-        let mut sent = Vec::new();
-        let end = START.plus(Duration::from_secs(seconds));
-        let mut now = START;
-        while now < end {
-            let count = pacer.take(u64::MAX, now);
-            sent.extend(std::iter::repeat_n(now.as_micros(), usize::try_from(count).unwrap()));
-            now = pacer.next().unwrap().max(now).plus(Duration::from_micros(lateness()));
-        }
-        sent
-    }
-
-    fn worst_second(sent: &[i64]) -> usize {
-        let after = |at: i64| sent.partition_point(|other| *other < at + 1_000_000);
-        sent.iter().enumerate().map(|(index, at)| after(*at) - index).max().unwrap_or(0)
-    }
-
-    #[test]
-    fn the_mean_is_met_and_no_second_has_two_percent_too_many() {
-        for rate in [50.0, 500.0, 5_000.0] {
-            let sent = sends(rate, 60, || 0);
-            let mean = sent.len() as f64 / 60.0;
-            assert!((mean / rate - 1.0).abs() < 0.002, "{rate}: {mean}");
-            assert!(worst_second(&sent) as f64 <= rate * 1.02, "{rate}: {}", worst_second(&sent));
-        }
-    }
-
-    #[test]
-    fn what_a_stall_held_up_is_made_up_for_slowly() {
-        let mut calls = 0;
-        // Every three seconds or so, a call that is late by 30 ms.
-        let sent = sends(500.0, 60, || {
-            calls += 1;
-            if calls % 700 == 0 { 30_000 } else { 500 }
-        });
-        assert!((sent.len() as f64 / 30_000.0 - 1.0).abs() < 0.01, "{}", sent.len());
-        assert!(worst_second(&sent) <= 510, "{}", worst_second(&sent));
-    }
-
-    #[test]
-    fn a_ramp_climbs_in_steps_to_its_limit() {
-        let at = |secs| ramped(Some(50.0), 5, Duration::from_secs(secs));
-        assert_eq!([at(0), at(4), at(5), at(19), at(20)].map(Option::unwrap), [10.0, 10.0, 20.0, 40.0, 50.0]);
-        assert_eq!(ramped(Some(50.0), 1, Duration::ZERO), Some(50.0));
-        assert_eq!(ramped(Some(50.0), 0, Duration::ZERO), Some(50.0));
-        assert_eq!(ramped(None, 3, Duration::from_secs(5)), Some(200.0));
-        assert_eq!(ramped(None, 3, Duration::from_secs(10)), None);
-    }
-
-    #[test]
-    fn a_share_is_of_normal_traffic_and_at_least_one_a_second() {
-        assert_eq!(Pace::Share(0.1).rate(Some(400.0)), Some(40.0));
-        assert_eq!(Pace::Share(0.1).rate(Some(2.0)), Some(1.0));
-        assert_eq!(Pace::Share(0.1).rate(None), Some(1.0));
-        assert_eq!(Pace::Max.rate(Some(400.0)), None);
-        assert_eq!(Pace::Rate(f64::NAN).rate(None), Some(0.1));
-    }
-
-    #[test]
-    fn slowing_down_works_without_a_limit_too() {
-        assert_eq!(slowed(Some(50.0), 0.5), Some(25.0));
-        assert_eq!(slowed(None, 0.5), Some(500.0));
-        assert_eq!(slowed(Some(50.0), 0.0), Some(0.1));
-    }
-
-    #[test]
-    fn a_change_of_pace_is_obeyed_at_once_and_brings_no_burst() {
-        let mut pacer = Pacer::new(Some(0.1), START);
-        assert_eq!(pacer.take(10, START), 1);
-        let later = START.plus(Duration::from_millis(500));
-        assert_eq!(pacer.take(10, later), 0);
-        pacer.change(Some(50.0), later);
-        assert!(pacer.next().unwrap() <= later.plus(Duration::from_millis(20)));
-        assert!(pacer.take(10, later.plus(Duration::from_millis(20))) <= 1);
-    }
-
-    #[test]
-    fn who_takes_over_begins_one_interval_later() {
-        let mut pacer = Pacer::after_another(START);
-        pacer.change(Some(50.0), START);
-        assert_eq!(pacer.take(10, START.plus(Duration::from_millis(19))), 0);
-        assert_eq!(pacer.take(10, START.plus(Duration::from_millis(20))), 1);
-    }
-
-    proptest! {
-        // Each case is half a minute of messages.
-        #![proptest_config(ProptestConfig::with_cases(24))]
-
-        #[test]
-        fn timers_that_are_late_do_not_change_the_mean(
-            rate in prop::sample::select(vec![50.0, 500.0, 5_000.0]),
-            lateness in prop::collection::vec(0_u64..7_000, 1..50),
-        ) {
-            let mut calls = lateness.iter().cycle();
-            let sent = sends(rate, 30, || *calls.next().unwrap());
-            prop_assert!((sent.len() as f64 / 30.0 / rate - 1.0).abs() < 0.01, "{}", sent.len());
-            prop_assert!(worst_second(&sent) as f64 <= rate * 1.02, "{}", worst_second(&sent));
-        }
-    }
-}
+mod tests;

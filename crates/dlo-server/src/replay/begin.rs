@@ -4,7 +4,7 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use dlo_core::broker::LostConfirm;
+use dlo_core::broker::{Calls, LostConfirm};
 use dlo_core::message::Payload;
 use dlo_core::replay::Pace;
 use dlo_core::replay::run::{BATCH, CLAIM, Orders};
@@ -21,8 +21,8 @@ use super::send::Ready;
 
 /// How often the marked ends of a queue are moved on, so that reading back stays short.
 const MARK_EVERY: Duration = Duration::from_secs(60);
-/// Calls to the broker at once.
-const CALLS: usize = 32;
+/// Calls to the broker at once, where none waits for another.
+const SIDE_BY_SIDE: usize = 32;
 
 impl Runner {
     fn start(&mut self, kind: Kind, call: impl Future<Output = Did> + Send + 'static) {
@@ -196,7 +196,7 @@ impl Runner {
         if !self.can_publish() || !self.mark_queues() {
             return;
         }
-        while self.publishing < CALLS && !self.ready.is_empty() {
+        while self.has_line() && !self.ready.is_empty() {
             let most = BATCH.min(self.ready.len() as u64);
             let allowed = if self.hand.engine.flaw.has(Flaw::IgnorePace) {
                 most
@@ -213,14 +213,29 @@ impl Runner {
             self.tally.ready = self.ready.len() as u64;
             self.note_send(batch.len() as u64);
             self.publishing += 1;
-            self.under_way.push(Box::pin(Arc::clone(&self.hand).publish(Arc::clone(&publisher), batch)));
+            let left = self.hand.steady();
+            let call = Arc::clone(&self.hand).publish(Arc::clone(&publisher), batch, left);
+            self.under_way.push(Box::pin(call));
         }
     }
 
     pub(super) fn can_publish(&self) -> bool {
         let waits =
             self.is_busy(Kind::Clear) || self.is_busy(Kind::Mark) || self.is_busy(Kind::Fence) || self.rung;
-        self.publisher.is_some() && !waits && !self.ready.is_empty() && self.publishing < CALLS
+        self.publisher.is_some() && !waits && !self.ready.is_empty() && self.has_line()
+    }
+
+    pub(super) fn calls(&self) -> Calls {
+        self.publisher.as_ref().map_or(Calls::SideBySide, |publisher| publisher.calls())
+    }
+
+    /// Whether another call to the broker may begin. Where each waits for the one before, what becomes due meanwhile
+    /// gathers here, where it can still be called back, and goes with the next.
+    fn has_line(&self) -> bool {
+        match self.calls() {
+            Calls::SideBySide => self.publishing < SIDE_BY_SIDE,
+            Calls::OneByOne => self.publishing == 0,
+        }
     }
 
     fn batch(&mut self, most: u64) -> Vec<Ready> {

@@ -52,8 +52,10 @@ impl End {
 }
 
 /// What a broker said to a batch.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Answer {
+    /// When the batch left, by the steady clock.
+    pub(super) left: Timestamp,
     pub(super) ends: Vec<End>,
     /// The keys that were with the broker.
     pub(super) keys: Vec<Payload>,
@@ -65,6 +67,12 @@ pub(super) struct Answer {
     pub(super) taken: bool,
     /// Those that it refused for no fault of theirs alone, since the last that it took, and what it said.
     pub(super) refused: Option<(u64, String)>,
+}
+
+impl Answer {
+    fn to_what_left(left: Timestamp) -> Self {
+        Self { left, ends: Vec::new(), keys: Vec::new(), trouble: None, held: 0, taken: false, refused: None }
+    }
 }
 
 /// Prepared items: what to send, or why it cannot be.
@@ -123,10 +131,15 @@ impl Hand {
         Did::Intended(Ok(self.outgoing(items, &settings).await))
     }
 
-    pub(super) async fn publish(self: Arc<Self>, publisher: Arc<dyn Publisher>, batch: Vec<Ready>) -> Did {
+    pub(super) async fn publish(
+        self: Arc<Self>,
+        publisher: Arc<dyn Publisher>,
+        batch: Vec<Ready>,
+        left: Timestamp,
+    ) -> Did {
         let mut messages = Vec::with_capacity(batch.len());
         let mut sent = Vec::with_capacity(batch.len());
-        let mut answer = Answer::default();
+        let mut answer = Answer::to_what_left(left);
         for ready in batch {
             messages.push(ready.outgoing);
             answer.keys.extend(ready.key);

@@ -352,7 +352,8 @@ impl Runner {
             wake = wake.min(*until);
         }
         if orders.publish && self.can_publish() && !self.blocked {
-            wake = wake.min(self.pacer.next().map_or(every, |next| self.hand.instant(next)));
+            let next = self.pacer.next(self.calls());
+            wake = wake.min(next.map_or(every, |next| self.hand.instant(next)));
         }
         if let Some(until) = self.store_back {
             wake = wake.max(until);

@@ -206,6 +206,7 @@ impl Runner {
 
     fn published(&mut self, answer: Answer) {
         self.publishing -= 1;
+        self.pacer.landed(answer.ends.len() as u64, answer.left, self.hand.steady());
         self.blocked = false;
         self.held += answer.held;
         for key in answer.keys {

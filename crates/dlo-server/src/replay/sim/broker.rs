@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use dlo_core::broker::{
-    Broker, BrokerError, Capabilities, Confirmed, HeaderRules, Inspect, Look, LostConfirm, Order, Outgoing,
-    Passed, Position, PublishError, Publisher, QueueState, Reader, Seen, Source, Topology,
+    Broker, BrokerError, Calls, Capabilities, Confirmed, HeaderRules, Inspect, Look, LostConfirm, Order,
+    Outgoing, Passed, Position, PublishError, Publisher, QueueState, Reader, Seen, Source, Topology,
 };
 use dlo_core::origin::{BrokerKind, Origin};
 use tokio::time::sleep;
@@ -109,6 +109,16 @@ impl Ends {
 impl Publisher for Ends {
     fn capabilities(&self) -> &Capabilities {
         &self.able
+    }
+
+    /// As transactions are: one at a time.
+    fn calls(&self) -> Calls {
+        match self.able.lost_confirm {
+            LostConfirm::ReadBack => Calls::OneByOne,
+            LostConfirm::SendAgain | LostConfirm::SendAgainInWindow | LostConfirm::Unknown => {
+                Calls::SideBySide
+            }
+        }
     }
 
     async fn publish(&self, messages: Vec<Outgoing>) -> Vec<Result<Confirmed, PublishError>> {

@@ -82,9 +82,11 @@ impl Guards {
         if let Some(why) = sight.unready {
             return unready(why);
         }
-        // What is sent already cannot be held back: its outcomes are counted, and that is all.
+        // What is sent already cannot be held back: its outcomes are counted, and that is all. But where the canary was all
+        // there was, it is judged all the same: of a fix that does not work nobody should read that it is completed.
         if !sight.more {
-            return sight.gone.map_or(Ruling::Go, gone);
+            let canary = sight.canary.and_then(|_| self.recurrence(sight));
+            return canary.unwrap_or_else(|| sight.gone.map_or(Ruling::Go, gone));
         }
         self.recurrence(sight)
             .or_else(|| self.refill(sight))
@@ -103,9 +105,10 @@ impl Guards {
         let class = same.first()?.class.as_deref().unwrap_or("an error without a class");
         let count = same.len();
         let soon = HumanDuration(within);
+        let rest = if sight.more { "" } else { "; nothing is left to send: mend it, then plan anew" };
         let reason = match sight.canary {
             Some(canary) => format!(
-                "{count} of {canary} canary letters came back with {class} within {soon}: the fix does not work yet"
+                "{count} of {canary} canary letters came back with {class} within {soon}: the fix does not work yet{rest}"
             ),
             None => format!(
                 "{} came back with {class} within {soon} of being sent: the cause is still there",
@@ -315,5 +318,16 @@ mod tests {
     fn what_cannot_be_held_back_any_more_is_not_stopped() {
         let returns = [back(2, "KeyError")];
         assert_eq!(Guards::default().judge(&Sight { more: false, ..sight(&returns) }), Ruling::Go);
+    }
+
+    #[test]
+    fn a_canary_that_was_all_there_was_is_judged_like_any_other() {
+        let returns = [back(2, "KeyError"), back(3, "KeyError")];
+        let all = Sight { canary: Some(2), more: false, ..sight(&returns) };
+        let Ruling::Stop(reason, letters) = Guards::default().judge(&all) else { panic!() };
+        assert!(reason.starts_with("2 of 2 canary letters came back with KeyError"), "{reason}");
+        assert!(reason.ends_with("nothing is left to send: mend it, then plan anew"), "{reason}");
+        assert_eq!(letters.len(), 2);
+        assert_eq!(Guards::default().judge(&Sight { returns: &[], ..all }), Ruling::Go);
     }
 }

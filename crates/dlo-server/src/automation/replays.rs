@@ -10,7 +10,7 @@ use dlo_core::id::{LetterId, ReplayId};
 use dlo_core::letter::Letter;
 use dlo_core::query::{Compare, Matcher, Op, Query};
 use dlo_core::replay::family::first_state;
-use dlo_core::replay::{Guards, Pace, Replay, ReplayState, Settings, Target};
+use dlo_core::replay::{Guards, ItemState, Pace, Replay, ReplayState, Settings, Target};
 use dlo_core::time::Timestamp;
 use dlo_store::replays::{Members, NewReplay, PlanPolicy, Turn};
 use dlo_store::{Page, StoreError};
@@ -149,10 +149,19 @@ async fn under_way(office: &Office, rule: &AutomationRule) -> Result<Option<Repl
     Ok(None)
 }
 
+/// Whether it was stopped when everything of it was sent. The counts of a plan of several parts are those of its parts.
+fn is_spent(replay: &Replay) -> bool {
+    use ItemState::{Claimed, Frozen, InDoubt, Intended};
+    let left: u64 = [Frozen, Claimed, Intended, InDoubt].map(|state| replay.counts.get(state)).iter().sum();
+    replay.state == ReplayState::Stopped && replay.counts.total() > 0 && left == 0
+}
+
 /// Whether a replay of this rule is under way, or waits for a person.
 async fn is_busy(office: &Office, rule: &AutomationRule) -> Result<bool, StoreError> {
     let Some(other) = &under_way(office, rule).await? else { return Ok(false) };
-    if other.expires_at <= office.now() && other.started_at.is_none() {
+    // Expired before it began, or stopped by its canary with nothing behind that a person could let go on: what came back
+    // has its next time, as the schedule says.
+    if (other.expires_at <= office.now() && other.started_at.is_none()) || is_spent(other) {
         turn(office, rule, other, ReplayState::Cancelled).await?;
         return Ok(false);
     }

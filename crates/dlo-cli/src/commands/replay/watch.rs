@@ -41,6 +41,12 @@ pub(super) fn run(client: &Client, out: Out, id: ReplayId) -> Outcome {
         show::run(client, out, id)?;
     }
     match text_of(&replay, "state").parse() {
+        Ok(ReplayState::Stopped) if number(&replay, "waiting") + number(&replay, "in_doubt") == 0 => {
+            Err(Failure::new(
+                Exit::Refused,
+                "everything of it was sent and the cause is still there; when it is mended: dlo replay plan",
+            ))
+        }
         Ok(ReplayState::Stopped | ReplayState::Paused) => Err(Failure::new(
             Exit::Refused,
             format!("it does not go on by itself; when it should: dlo replay resume {id}"),

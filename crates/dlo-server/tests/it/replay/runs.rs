@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+use dlo_brokers::memory::MemoryBroker;
 use dlo_core::broker::{Broker, Destination, Outgoing};
 use dlo_core::envelope::{Envelope, OriginHeaders, encode, replay_mark};
 use dlo_core::message::{Message, Payload};
@@ -77,16 +78,9 @@ async fn an_envelope_that_others_wrapped_around_a_message_is_taken_off() {
     shop.close().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_fix_that_does_not_work_is_stopped_after_the_canary() {
-    let (data, broker) = (TempDir::new().unwrap(), broker());
-    let shop = Shop::open(&data, &broker).await;
-    shop.die(40).await;
-    let window = HumanDuration(Duration::from_secs(4));
-    let id = shop.plan(Settings { canary: 5, window, ..settings() }).await;
-    shop.turn(id, ReplayState::Canary).await;
-    // The consumer fails as before, and parks what it got.
-    let dead = consume(&broker, 5).await.into_iter().map(|(message, origin)| {
+/// The consumer fails as before, and parks what it got.
+async fn die_again(broker: &MemoryBroker, count: usize) {
+    let dead = consume(broker, count).await.into_iter().map(|(message, origin)| {
         let envelope = Envelope {
             reason: Some(Reason::MaxRetriesExceeded),
             error_class: Some("KeyError".into()),
@@ -100,7 +94,38 @@ async fn a_fix_that_does_not_work_is_stopped_after_the_canary() {
         Outgoing { to: Destination::queue(DLQ), message, delay: None }
     });
     let parked = broker.publisher().publish(dead.collect()).await;
-    assert!(parked.len() == 5 && parked.iter().all(Result::is_ok));
+    assert!(parked.len() == count && parked.iter().all(Result::is_ok));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replay_that_is_smaller_than_its_canary_is_stopped_as_well() {
+    let (data, broker) = (TempDir::new().unwrap(), broker());
+    let shop = Shop::open(&data, &broker).await;
+    shop.die(2).await;
+    let window = HumanDuration(Duration::from_secs(20));
+    let id = shop.plan(Settings { canary: 5, window, ..settings() }).await;
+    shop.turn(id, ReplayState::Canary).await;
+    die_again(&broker, 2).await;
+    let stopped = shop.until_state(id, ReplayState::Stopped).await;
+    let reason = stopped.stop_reason.clone().unwrap();
+    assert!(reason.ends_with("nothing is left to send: mend it, then plan anew"), "{reason}");
+    assert!(!stopped.stop_letters.is_empty());
+    // Whoever resumes it all the same finds it done.
+    shop.turn(id, ReplayState::Canary).await;
+    shop.until_state(id, ReplayState::Completed).await;
+    shop.conserved().await;
+    shop.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fix_that_does_not_work_is_stopped_after_the_canary() {
+    let (data, broker) = (TempDir::new().unwrap(), broker());
+    let shop = Shop::open(&data, &broker).await;
+    shop.die(40).await;
+    let window = HumanDuration(Duration::from_secs(4));
+    let id = shop.plan(Settings { canary: 5, window, ..settings() }).await;
+    shop.turn(id, ReplayState::Canary).await;
+    die_again(&broker, 5).await;
     let stopped = shop.until_state(id, ReplayState::Stopped).await;
     let reason = stopped.stop_reason.clone().unwrap();
     assert!(reason.contains("canary letters came back with KeyError within 30s"), "{reason}");

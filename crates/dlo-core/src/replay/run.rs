@@ -14,14 +14,18 @@ use super::{ItemCounts, ItemState, ReplayState, Settings};
 use crate::id::LetterId;
 use crate::time::Timestamp;
 
-/// Letters that are intended and not recorded, at most: what a crash can leave in doubt.
+/// Letters that are intended and not recorded, at most: what a crash can leave in doubt. [`in_flight`] says it of a rate.
 pub const IN_FLIGHT: u64 = 2_000;
+/// At a rate, seconds of it that are in flight at most: enough for a slow broker, a slow store and what goes ahead.
+const FLIGHT: f64 = 0.5;
+/// However slow it is, so many may be in flight.
+const FEW: u64 = 10;
 /// Letters that are claimed at once.
 pub const CLAIM: u64 = 2_000;
 /// Messages of one call to the broker.
 pub const BATCH: u64 = 500;
 /// How far intents go ahead of sends, in seconds of the rate: so that a slow store does not make the pace uneven.
-const AHEAD: f64 = 0.1;
+const AHEAD: f64 = 0.2;
 /// Whoever passed a message may still be telling of its failure.
 const SETTLING: Duration = Duration::from_secs(5);
 
@@ -134,6 +138,11 @@ impl Turning {
     }
 }
 
+/// Letters that are intended and not recorded, at most, at this rate.
+pub fn in_flight(rate: Rate) -> u64 {
+    rate.map_or(IN_FLIGHT, |rate| ((rate * FLIGHT).ceil() as u64).clamp(FEW, IN_FLIGHT))
+}
+
 impl View<'_> {
     pub fn orders(&self) -> Orders {
         match self.state {
@@ -210,7 +219,7 @@ impl View<'_> {
     fn room(&self, rate: Rate) -> u64 {
         let tally = &self.tally;
         let ahead = rate.map_or(2 * BATCH, |rate| ((rate * AHEAD).ceil() as u64).clamp(1, 2 * BATCH));
-        let room = ahead.saturating_sub(tally.ready).min(IN_FLIGHT.saturating_sub(tally.in_hand));
+        let room = ahead.saturating_sub(tally.ready).min(in_flight(rate).saturating_sub(tally.in_hand));
         let room = match self.settings.guards.refusals.filter(|_| !self.proven) {
             Some(few) => room.min(few.max(1).saturating_sub(tally.in_hand)),
             None => room,

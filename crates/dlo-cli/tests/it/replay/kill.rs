@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use dlo_core::replay::run::IN_FLIGHT;
+use dlo_core::replay::run::in_flight;
 use dlo_testkit::harness::postgres::Postgres;
 use rand::RngExt;
 use serde_json::Value;
@@ -21,9 +21,13 @@ use crate::stories::{kafka, nats, order, rabbitmq, redis, sqs};
 
 const LETTERS: u64 = 2_000;
 
-/// Slower where the server of the tests is: its FIFO queues would be what is measured.
+/// Messages a second. Slower where the server of the tests is: its FIFO queues would be what is measured.
+fn rate(name: &str) -> u32 {
+    if name.ends_with(".fifo") { 200 } else { 1_500 }
+}
+
 fn source(name: &str) -> String {
-    let rate = if name.ends_with(".fifo") { 200 } else { 1_500 };
+    let rate = rate(name);
     format!("replay = {{ pace = {{ rate = {rate} }}, window = \"2s\", ramp = 1, canary = 0 }}")
 }
 
@@ -97,7 +101,8 @@ async fn count(shop: &Shop, name: &str, knows: Knows, doubts: &BTreeSet<u64>) {
     let twice: BTreeSet<u64> = priced.iter().filter(|(_, times)| **times > 1).map(|(n, _)| *n).collect();
     eprintln!("{name}: {} of {LETTERS} listed as in doubt, {} twice", doubts.len(), twice.len());
     assert!(twice.is_subset(doubts), "twice and not listed: {:?}", twice.difference(doubts));
-    assert!(doubts.len() as u64 <= IN_FLIGHT, "{} in doubt", doubts.len());
+    let window = in_flight(Some(f64::from(rate(name))));
+    assert!(doubts.len() as u64 <= window, "{} in doubt, at most {window} may be in flight", doubts.len());
     if knows == Knows::Everything {
         assert!(doubts.is_empty(), "{doubts:?}");
     }

@@ -113,14 +113,15 @@ fn the_queue_is_read_back_only_while_nothing_is_under_way() {
 }
 
 #[test]
-fn intents_go_ahead_of_sends_by_a_tenth_of_a_second_and_stay_within_the_window() {
+fn intents_go_ahead_of_sends_by_a_fifth_of_a_second_and_stay_within_the_window() {
     let settings = Settings { pace: Pace::Rate(500.0), ramp: 1, ..Settings::default() };
     let running = |tally| View { state: ReplayState::Running, ..view(&settings, tally, &Ruling::Go) };
     let tally = Tally { claimed: 2_000, ..Tally::default() };
-    assert_eq!(running(tally).orders().intend, 50);
-    assert_eq!(running(Tally { ready: 45, in_hand: 45, ..tally }).orders().intend, 5);
-    assert_eq!(running(Tally { in_hand: IN_FLIGHT - 3, ..tally }).orders().intend, 3);
-    assert_eq!(running(Tally { in_hand: IN_FLIGHT, ..tally }).orders().intend, 0);
+    assert_eq!(running(tally).orders().intend, 100);
+    assert_eq!(running(Tally { ready: 95, in_hand: 95, ..tally }).orders().intend, 5);
+    assert_eq!(running(Tally { in_hand: 247, ..tally }).orders().intend, 3);
+    assert_eq!(running(Tally { in_hand: 250, ..tally }).orders().intend, 0);
+    assert_eq!([Some(0.1), Some(50.0), Some(5_000.0), None].map(in_flight), [10, 25, IN_FLIGHT, IN_FLIGHT]);
 }
 
 #[test]

@@ -197,6 +197,22 @@ impl Block {
     }
 
     pub(crate) fn cold(&self, slot: usize) -> Result<Cold, StoreError> {
+        let (headers, payload, mut rest) = self.open_slot(slot)?;
+        let stack = rest.text()?;
+        // The least of it: a history that cannot be read must not withhold the payload and the headers.
+        let history = rest.bytes().ok().flatten().and_then(|json| serde_json::from_slice(&json).ok());
+        let history: History = history.unwrap_or_default();
+        Ok(Cold { headers, payload, stack, history })
+    }
+
+    /// What is sent of a slot; the story of its death is left where it is.
+    pub(crate) fn message(&self, slot: usize) -> Result<(Headers, Payload), StoreError> {
+        let (headers, payload, _) = self.open_slot(slot)?;
+        Ok((headers, payload))
+    }
+
+    /// Headers and payload, and a reader that stands behind them.
+    fn open_slot(&self, slot: usize) -> Result<(Headers, Payload, Reader<'_>), StoreError> {
         let at = *self.starts.get(slot).ok_or_else(damaged)?;
         let mut reader = Reader { raw: &self.raw, at };
         let count = reader.number()?;
@@ -206,11 +222,7 @@ impl Block {
             headers.push(name, reader.bytes()?);
         }
         let payload = Payload(reader.bytes()?.ok_or_else(damaged)?);
-        let stack = reader.text()?;
-        // The least of it: a history that cannot be read must not withhold the payload and the headers.
-        let history = reader.bytes().ok().flatten().and_then(|json| serde_json::from_slice(&json).ok());
-        let history: History = history.unwrap_or_default();
-        Ok(Cold { headers, payload, stack, history })
+        Ok((headers, payload, reader))
     }
 }
 

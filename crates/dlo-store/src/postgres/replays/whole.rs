@@ -92,7 +92,7 @@ fn captured_message(
 ) -> Result<Message, StoreError> {
     let missing = || StoreError::Unreadable("a payload block is missing; restore it from a backup".into());
     let block = blocks.get(&found.block).ok_or_else(missing)?.as_ref().map_err(Clone::clone)?;
-    let cold = block.cold(found.slot)?;
+    let (headers, payload) = block.message(found.slot)?;
     let key = found.letter.key.clone().map(Payload::from);
-    Ok(Message { key, headers: cold.headers, payload: cold.payload })
+    Ok(Message { key, headers, payload })
 }

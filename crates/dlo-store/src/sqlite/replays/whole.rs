@@ -1,15 +1,18 @@
 //! What is sent, read whole: on a reading connection and before anything is marked, so that the writer only writes.
 //!
 //! Blocks never change and a claimed letter is not repaired, so what was read is still true when it is marked; the mark is
-//! refused for what stands elsewhere by then. Neighbours in time share a block, which is unpacked once.
+//! refused for what stands elsewhere by then. One statement goes through all items and reads of their letters what a message
+//! needs and no more; neighbours in time share a block, which is unpacked once.
 
 use dlo_core::id::{LetterId, ReplayId};
 use dlo_core::message::{Message, Payload};
-use rusqlite::{Connection, params};
+use dlo_core::origin::{BrokerKind, Origin};
+use rusqlite::{Connection, Row, ToSql};
 
-use super::super::rows::Found;
+use super::super::catalog::{Catalog, GroupRow};
+use super::super::rows::unreadable;
 use super::super::writer::Shared;
-use super::super::{read, read_error};
+use super::super::{read, read_error, steps};
 use super::{repairs, rows};
 use crate::StoreError;
 use crate::block::Block;
@@ -29,6 +32,21 @@ pub(super) enum Reading {
     Unreadable(String),
 }
 
+/// An item with the row of its letter, before its message is read.
+struct Slim {
+    /// Without its message.
+    to_send: ToSend,
+    key: Option<Vec<u8>>,
+    block: i64,
+    slot: usize,
+}
+
+/// The columns of a [`Slim`], of `replay_items i` and `letters l`.
+const SLIM: &str =
+    "i.number, i.letter, l.group_id, l.block, l.slot, l.broker, l.incarnation, l.partition, l.log_offset,
+    l.message_id, l.msg_key, l.replays, l.own_queue, l.own_consumer, l.own_type, l.own_class,
+    EXISTS (SELECT 1 FROM repairs p WHERE p.letter = i.letter AND p.active = 1)";
+
 /// The next claimed items that wait for nobody, in order.
 pub(super) fn next(
     db: &Connection,
@@ -41,16 +59,11 @@ pub(super) fn next(
     if !head.state.is_active() {
         return Ok(Vec::new());
     }
-    let sql = "SELECT number, letter FROM replay_items INDEXED BY items_in_hand
-                WHERE replay = ?1 AND state IN (2, 3, 9) AND state = 2 AND waits = 0 ORDER BY number LIMIT ?2";
-    let found: Vec<(i64, LetterId)> = db
-        .prepare_cached(sql)
-        .and_then(|mut find| {
-            find.query_map(params![head.row, most as i64], |row| Ok((row.get(0)?, rows::letter(row, 1)?)))
-                .and_then(Iterator::collect)
-        })
-        .map_err(read_error)?;
-    read_all(db, shared, &found, BYTES_AT_ONCE)
+    let sql = format!(
+        "SELECT {SLIM} FROM replay_items i INDEXED BY items_in_hand LEFT JOIN letters l ON l.id = i.letter
+          WHERE i.replay = ?1 AND i.state IN (2, 3, 9) AND i.state = 2 AND i.waits = 0 ORDER BY i.number LIMIT ?2"
+    );
+    read_all(db, shared, &sql, &[&head.row, &(most as i64)], BYTES_AT_ONCE)
 }
 
 /// The items of these numbers, in order.
@@ -62,25 +75,29 @@ pub(super) fn named(
 ) -> Result<Vec<ReadItem>, StoreError> {
     let db = &db.unchecked_transaction().map_err(read_error)?;
     let head = rows::head(db, id)?;
-    let found: Vec<_> = super::items::named(db, head.row, numbers.iter().copied())?
-        .into_iter()
-        .map(|found| (found.item.number as i64, found.item.letter))
-        .collect();
-    read_all(db, shared, &found, u64::MAX)
+    let sql = format!(
+        "SELECT {SLIM} FROM replay_items i LEFT JOIN letters l ON l.id = i.letter
+          WHERE i.replay = ?1 AND i.number IN (SELECT value FROM json_each(?2)) ORDER BY i.number"
+    );
+    let numbers = steps::json_array(numbers.iter().filter_map(|number| i64::try_from(*number).ok()));
+    read_all(db, shared, &sql, &[&head.row, &numbers], u64::MAX)
 }
 
 /// Reads them one after the other, until they have so many bytes.
 fn read_all(
     db: &Connection,
     shared: &Shared,
-    found: &[(i64, LetterId)],
+    sql: &str,
+    values: &[&dyn ToSql],
     most: u64,
 ) -> Result<Vec<ReadItem>, StoreError> {
+    let mut find = db.prepare_cached(sql).map_err(read_error)?;
+    let mut found = find.query(values).map_err(read_error)?;
     let (mut last, mut bytes) = (None, 0);
-    let mut items = Vec::with_capacity(found.len());
-    for (number, letter) in found {
-        let number = *number as u64;
-        let reading = match one(db, shared, number, *letter, &mut last) {
+    let mut items = Vec::new();
+    while let Some(row) = found.next().map_err(read_error)? {
+        let number = row.get::<_, i64>(0).map_err(read_error)? as u64;
+        let reading = match one(db, shared, row, &mut last) {
             Ok(to_send) => {
                 bytes += to_send.message.payload.0.len() as u64;
                 Reading::Whole(Box::new(to_send))
@@ -99,40 +116,62 @@ fn read_all(
 fn one(
     db: &Connection,
     shared: &Shared,
-    number: u64,
-    id: LetterId,
+    row: &Row<'_>,
     last: &mut Option<(i64, Block)>,
 ) -> Result<ToSend, StoreError> {
-    let found = read::find(db, shared, id)?;
-    let repaired = repairs::active(db, id)?;
-    let is_repaired = repaired.is_some();
-    let message = match repaired {
-        Some(message) => message,
-        None => captured(db, &found, last)?,
+    let letter = rows::letter(row, 1).map_err(read_error)?;
+    let group: Option<GroupRow> = row.get(2).map_err(read_error)?;
+    let group = group.ok_or(StoreError::NoLetter(letter))?;
+    let Slim { mut to_send, key, block, slot } =
+        shared.catalog(|catalog| slim(row, letter, group, catalog)).map_err(read_error)?;
+    to_send.message = match if to_send.repaired { repairs::active(db, letter)? } else { None } {
+        Some(repaired) => repaired,
+        None => captured(db, (block, slot), key, last)?,
     };
-    let letter = found.letter;
-    Ok(ToSend {
-        number,
-        letter: id,
-        source: letter.source,
-        origin: letter.origin,
-        consumer: letter.consumer,
-        event_type: letter.event_type,
-        error_class: letter.error_class,
-        message,
-        repaired: is_repaired,
-        replays: letter.replays,
-    })
+    Ok(to_send)
+}
+
+/// Reads the columns of [`SLIM`].
+fn slim(row: &Row<'_>, letter: LetterId, group: GroupRow, catalog: &Catalog) -> rusqlite::Result<Slim> {
+    let group = catalog.groups.get(&group).ok_or_else(|| unreadable("letters.group_id"))?;
+    let own = |index: usize, of_group: &Option<String>| {
+        if group.overflow { row.get(index) } else { Ok(of_group.clone()) }
+    };
+    let own_queue = || row.get::<_, Option<String>>(12).map(Option::unwrap_or_default);
+    let to_send = ToSend {
+        number: row.get::<_, i64>(0)? as u64,
+        letter,
+        source: group.source.clone(),
+        origin: Origin {
+            broker: BrokerKind::from_number(row.get(5)?).ok_or_else(|| unreadable("letters.broker"))?,
+            queue: if group.overflow { own_queue()? } else { group.queue.clone() },
+            incarnation: row.get(6)?,
+            partition: row.get(7)?,
+            offset: row.get(8)?,
+            message_id: row.get(9)?,
+        },
+        consumer: own(13, &group.consumer)?,
+        event_type: own(14, &group.event_type)?,
+        error_class: own(15, &group.error_class)?,
+        message: Message::default(),
+        repaired: row.get(16)?,
+        replays: row.get(11)?,
+    };
+    Ok(Slim { to_send, key: row.get(10)?, block: row.get(3)?, slot: row.get::<_, u32>(4)? as usize })
 }
 
 /// The message byte for byte as it came.
-fn captured(db: &Connection, found: &Found, last: &mut Option<(i64, Block)>) -> Result<Message, StoreError> {
-    let block = match last.take().filter(|(id, _)| *id == found.block) {
+fn captured(
+    db: &Connection,
+    (id, slot): (i64, usize),
+    key: Option<Vec<u8>>,
+    last: &mut Option<(i64, Block)>,
+) -> Result<Message, StoreError> {
+    let block = match last.take().filter(|(other, _)| *other == id) {
         Some((_, block)) => block,
-        None => read::block(db, found.block)?,
+        None => read::block(db, id)?,
     };
-    let cold = block.cold(found.slot)?;
-    *last = Some((found.block, block));
-    let key = found.letter.key.clone().map(Payload::from);
-    Ok(Message { key, headers: cold.headers, payload: cold.payload })
+    let (headers, payload) = block.message(slot)?;
+    *last = Some((id, block));
+    Ok(Message { key: key.map(Payload::from), headers, payload })
 }

@@ -14,6 +14,9 @@ use crate::usage::Usage;
 /// Letters of one chunk on the way in.
 const AT_ONCE: u64 = 100;
 const PATIENCE: Duration = Duration::from_secs(600);
+/// An office is quiet that needs no more than this of a processor in so long.
+const IDLE: Duration = Duration::from_millis(20);
+const LOOK: Duration = Duration::from_millis(500);
 
 pub(crate) struct Office {
     process: Child,
@@ -66,6 +69,22 @@ impl Office {
         let (status, _) = read(stream);
         let stats = self.call("GET", "/api/v1/stats", "").1;
         assert_eq!((status, stats["letters"]["open"].as_u64()), (200, Some(count)), "{stats}");
+        self.until_quiet();
+    }
+
+    /// What capturing left to be done behind it, the index of words above all, is no part of a replay: it begins when the
+    /// office has nothing else to do.
+    fn until_quiet(&self) {
+        let pid = self.process.id();
+        let began = Instant::now();
+        loop {
+            let before = Usage::of_tree(pid).cpu;
+            std::thread::sleep(LOOK);
+            if Usage::of_tree(pid).cpu.saturating_sub(before) <= IDLE {
+                return;
+            }
+            assert!(began.elapsed() < PATIENCE, "the office is still busy with what it captured");
+        }
     }
 
     /// Plans a replay of everything at `pace` (a member of the request), without canary, ramp and guards of lag.

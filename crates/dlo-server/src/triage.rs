@@ -6,7 +6,7 @@
 mod whole;
 
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use dlo_core::known::KnownPatterns;
 use dlo_core::teams::Teams;
@@ -20,8 +20,11 @@ pub(crate) use whole::{Whole, sample, whole};
 
 /// How often snoozes are looked at.
 const TICK: Duration = Duration::from_secs(20);
-/// Ages are counted every so many ticks.
-const SELDOM: u32 = 3;
+/// Ages are counted anew after so many times of what it took to count them, within these bounds: a small office shows what
+/// is, a large one spends little of a core on it.
+const AGES_SHARE: u32 = 50;
+const AGES_SOONEST: Duration = Duration::from_secs(2);
+const AGES_LATEST: Duration = Duration::from_secs(300);
 /// Old buckets of trends are forgotten every so many ticks: once an hour, since it looks at every group.
 const HOURLY: u32 = 180;
 
@@ -68,15 +71,17 @@ impl TriageDesk {
     }
 }
 
-/// Tends groups until `stop`. Every server does: all of it may be done twice.
+/// Tends groups and counts ages until `stop`. Every server does: all of it may be done twice.
 pub(crate) async fn run(office: Arc<Office>, stop: CancellationToken) {
+    let counting = stop.run_until_cancelled(count_ages(&office));
+    let (_, ()) = tokio::join!(counting, tend(&office, &stop));
+}
+
+async fn tend(office: &Office, stop: &CancellationToken) {
     let mut tick = tokio::time::interval(TICK);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut ticks = 0_u32;
     while stop.run_until_cancelled(tick.tick()).await.is_some() {
-        if ticks.is_multiple_of(SELDOM) && stop.run_until_cancelled(count_ages(&office)).await.is_none() {
-            return;
-        }
         if ticks.is_multiple_of(HOURLY)
             && let Err(error) = office.store.forget_trends(office.now()).await
         {
@@ -92,13 +97,18 @@ pub(crate) async fn run(office: Arc<Office>, stop: CancellationToken) {
 }
 
 async fn count_ages(office: &Office) {
-    let at = office.now();
-    match office.store.open_ages(at).await {
-        Ok(counts) => {
-            *office.triage.ages.write().unwrap_or_else(PoisonError::into_inner) = Some(Ages { at, counts });
+    loop {
+        let (at, began) = (office.now(), Instant::now());
+        match office.store.open_ages(at).await {
+            Ok(counts) => {
+                let ages = Some(Ages { at, counts });
+                *office.triage.ages.write().unwrap_or_else(PoisonError::into_inner) = ages;
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the ages of open letters are counted when the store answers again")
+            }
         }
-        Err(error) => {
-            tracing::warn!(%error, "the ages of open letters are counted when the store answers again")
-        }
+        let pause = began.elapsed().saturating_mul(AGES_SHARE).clamp(AGES_SOONEST, AGES_LATEST);
+        tokio::time::sleep(pause).await;
     }
 }

@@ -98,6 +98,9 @@ impl AutomationRule {
         if query.terms.iter().any(|term| matches!(term.matcher, Matcher::Status(_))) {
             return wrong("query", "names a status; rules look at open letters only".to_string());
         }
+        if query.terms.iter().any(|term| matches!(term.matcher, Matcher::Expiring(_))) {
+            return wrong("query", "asks what expires, which is what rules decide; name an age".to_string());
+        }
         match &self.action {
             Action::Hold | Action::Discard | Action::Archive => Ok(()),
             Action::Route(queue) if queue.trim().is_empty() => {
@@ -139,9 +142,12 @@ mod tests {
     #[test]
     fn a_rule_that_could_mean_everything_or_nothing_is_refused() {
         assert_eq!(rule("source:telemetry age:>7d", Action::Discard).check(), Ok(()));
-        for (query, what) in
-            [("", "empty"), ("stauts:open", "understood"), ("status:open source:a", "status")]
-        {
+        for (query, what) in [
+            ("", "empty"),
+            ("stauts:open", "understood"),
+            ("status:open source:a", "status"),
+            ("is:expiring", "expires"),
+        ] {
             let refused = rule(query, Action::Discard).check().unwrap_err();
             assert!(refused.field == "query" && refused.problem.contains(what), "{refused:?}");
         }

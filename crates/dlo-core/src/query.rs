@@ -7,6 +7,7 @@
 
 pub mod complete;
 mod error;
+mod expiry;
 mod fields;
 mod lex;
 mod limits;
@@ -14,6 +15,7 @@ mod parse;
 mod show;
 
 pub use error::{Problem, QueryError};
+pub use expiry::{Ageing, End, Expiry, SOON};
 pub use fields::{FIELDS, Field, Named, Values};
 pub use limits::ReplayLimits;
 
@@ -64,6 +66,8 @@ pub enum Matcher {
     Replays(Compare<i64>),
     /// Replayed as often as its source allows.
     Exhausted(ReplayLimits),
+    /// Open, and a rule of automation takes it away within a day.
+    Expiring(Expiry),
     Size(Compare<i64>),
     /// Also what `age:` becomes, by the clock at the time of the question.
     Failed(Compare<Timestamp>),

@@ -6,6 +6,7 @@
 
 mod board;
 mod health;
+mod leaving;
 mod replays;
 #[cfg(test)]
 mod tests;
@@ -25,6 +26,7 @@ use tokio_util::sync::CancellationToken;
 use crate::office::Office;
 
 pub(crate) use board::{AutomationBoard, RuleStatus};
+pub(crate) use leaving::{Leaving, leaving};
 pub(crate) use trial::try_out;
 
 /// How often the rules look.

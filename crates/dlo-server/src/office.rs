@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use axum::http::StatusCode;
 use dlo_core::broker::Capabilities;
-use dlo_core::query::{Query, QueryError};
+use dlo_core::query::{Expiry, Query, QueryError};
 use dlo_core::time::{Clock, Timestamp};
 use dlo_store::DynStore;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -64,6 +64,8 @@ pub(crate) struct Office {
     pub(crate) brokers: BTreeMap<String, BrokerFacts>,
     pub(crate) replays: Arc<ReplayDesk>,
     pub(crate) automation: AutomationBoard,
+    /// What automation takes away, and when.
+    pub(crate) expiry: Expiry,
     pub(crate) triage: TriageDesk,
     pub(crate) repairs: Arc<RepairDesk>,
     /// What can be done beside the office.
@@ -98,6 +100,7 @@ impl Office {
             brokers: BTreeMap::new(),
             replays: Arc::default(),
             automation: AutomationBoard::default(),
+            expiry: Expiry::new(&config.automation, &config.replay.limits()),
             hooks: Hooks::default(),
             triage: TriageDesk::new(config.known.clone(), config.teams.clone()),
             repairs: Arc::new(RepairDesk::new(config.repair.clone())),
@@ -120,7 +123,9 @@ impl Office {
 
     /// What a text asks, at this moment and of the sources of this office.
     pub(crate) fn query(&self, text: &str) -> Result<Query, QueryError> {
-        Ok(Query::parse(text, self.now())?.with_limits(&self.config.replay.limits()))
+        let now = self.now();
+        let query = Query::parse(text, now)?.with_limits(&self.config.replay.limits());
+        Ok(query.with_expiry(&self.expiry.as_of(now)))
     }
 
     pub(crate) fn now(&self) -> Timestamp {

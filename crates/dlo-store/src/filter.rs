@@ -10,7 +10,7 @@ use std::ops::RangeInclusive;
 use dlo_core::group::Group;
 use dlo_core::id::GroupId;
 use dlo_core::letter::{Letter, Status};
-use dlo_core::query::{Matcher, Op, Query, Term};
+use dlo_core::query::{Expiry, Matcher, Op, Query, Term};
 use dlo_core::time::Timestamp;
 use dlo_core::words;
 
@@ -91,8 +91,15 @@ impl<'q> Filter<'q> {
         self.terms.iter().zip(&self.folded).any(|(term, folded)| match &term.matcher {
             Matcher::Header { .. } | Matcher::Payload { .. } => true,
             Matcher::Text(_) => term.negated || !words::contains(&letter.error_message, folded),
+            Matcher::Expiring(expiry) => expiry.reads_blocks(),
             _ => false,
         })
+    }
+
+    /// The texts asked for that do not stand in this error text: they must stand in the payload.
+    pub(crate) fn texts_beyond(&self, error_message: &str) -> Vec<&str> {
+        let beyond = |text: &&String| !words::contains(error_message, text);
+        self.texts.iter().filter(beyond).map(String::as_str).collect()
     }
 
     /// The letter that an `id:` term names: then nothing else needs to be searched.
@@ -106,8 +113,9 @@ impl<'q> Filter<'q> {
     /// The statuses that a match can have.
     pub(crate) fn statuses(&self) -> Vec<Status> {
         let legal = |status: &Status| {
-            self.terms.iter().all(|term| match term.matcher {
-                Matcher::Status(wanted) => (wanted == *status) != term.negated,
+            self.terms.iter().all(|term| match &term.matcher {
+                Matcher::Status(wanted) => (wanted == status) != term.negated,
+                Matcher::Expiring(_) => term.negated || *status == Status::Open,
                 _ => true,
             })
         };
@@ -118,6 +126,11 @@ impl<'q> Filter<'q> {
     pub(crate) fn range(&self, high: Place) -> Range {
         let mut range = Range { low: Place::from(Timestamp::EPOCH), high };
         for term in self.terms.iter().filter(|term| !term.negated) {
+            if let Matcher::Expiring(expiry) = &term.matcher
+                && let Some(last) = expiry.failed_until()
+            {
+                range.high = range.high.min(Place::behind(last));
+            }
             let Matcher::Failed(compare) = &term.matcher else { continue };
             if matches!(compare.op, Op::Gt | Op::Ge | Op::Eq) {
                 range.low = range.low.max(Place::from(compare.value));
@@ -149,6 +162,7 @@ impl<'q> Filter<'q> {
                     | Matcher::Class(_)
                     | Matcher::Consumer(_)
                     | Matcher::Owner(_)
+                    | Matcher::Expiring(_)
             )
         })
     }
@@ -225,6 +239,12 @@ fn group_says(group: &Group, matcher: &Matcher) -> Option<bool> {
         Matcher::Source(wanted) => Some(group.source == *wanted),
         Matcher::Group(wanted) => Some(group.head() == *wanted),
         Matcher::Owner(wanted) => Some(group.owner == *wanted),
+        Matcher::Expiring(expiry) => {
+            let may =
+                |term: &Term| group_says(group, &term.matcher).is_none_or(|holds| holds != term.negated);
+            let possible = expiry.ends().any(|rule| rule.terms.iter().all(may));
+            (!possible).then_some(false)
+        }
         _ if group.overflow => None,
         Matcher::Queue(wanted) => Some(group.queue == *wanted),
         Matcher::Type(wanted) => Some(group.event_type.as_ref() == Some(wanted)),
@@ -258,6 +278,8 @@ fn row_says(letter: &Letter, matcher: &Matcher) -> Option<bool> {
         Matcher::Attempts(wanted) => Some(wanted.holds(i64::from(letter.attempts))),
         Matcher::Replays(wanted) => Some(wanted.holds(i64::from(letter.replays))),
         Matcher::Exhausted(limits) => Some(limits.is_reached(&letter.source, letter.replays)),
+        Matcher::Expiring(expiry) if expiry.reads_blocks() => None,
+        Matcher::Expiring(expiry) => Some(expires(letter, expiry, &|term| row_says(letter, &term.matcher))),
         Matcher::Size(wanted) => Some(wanted.holds(i64::try_from(letter.payload_size).unwrap_or(i64::MAX))),
         Matcher::Failed(wanted) => Some(wanted.holds(letter.failed_at)),
         Matcher::Captured(wanted) => Some(wanted.holds(letter.captured_at)),
@@ -269,12 +291,25 @@ fn row_says(letter: &Letter, matcher: &Matcher) -> Option<bool> {
     }
 }
 
+/// Whether a rule takes the letter away soon, by what `says` of the terms of rules.
+fn expires(letter: &Letter, expiry: &Expiry, says: &dyn Fn(&Term) -> Option<bool>) -> bool {
+    let holds = |term: &Term| says(term).is_some_and(|holds| holds != term.negated);
+    letter.status == Status::Open && expiry.is_soon(letter.failed_at, |rule| rule.terms.iter().all(holds))
+}
+
 fn block_says(letter: &Letter, cold: &Cold, matcher: &Matcher, folded: &str) -> Option<bool> {
     match matcher {
         Matcher::Header { name, value } => Some(cold.headers.iter().any(|header| {
             header.name.eq_ignore_ascii_case(name) && header.value.as_deref() == Some(value.as_bytes())
         })),
         Matcher::Payload { path, value } => Some(words::payload_has(&cold.payload.0, path, value)),
+        Matcher::Expiring(expiry) if expiry.reads_blocks() => Some(expires(letter, expiry, &|term| {
+            let folded = || match &term.matcher {
+                Matcher::Text(text) => words::fold(text),
+                _ => String::new(),
+            };
+            row_says(letter, &term.matcher).or_else(|| block_says(letter, cold, &term.matcher, &folded()))
+        })),
         Matcher::Text(_) => Some(
             words::contains(&letter.error_message, folded)
                 || words::contains(&words::scanned(&cold.payload.0), folded),

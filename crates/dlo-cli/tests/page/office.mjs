@@ -35,9 +35,9 @@ export async function demo(orders = 20000) {
   };
 }
 
-/** An office on a data directory that is there already. */
-export async function serve(data) {
-  const child = spawn(process.env.DLO_BIN, ["serve", "--listen", "127.0.0.1:0", "--data", data], { stdio: ["ignore", "pipe", "pipe"] });
+/** An office on a data directory that is there already, by a config file if one is named. */
+export async function serve(data, config) {
+  const child = spawn(process.env.DLO_BIN, [...(config ? ["--config", config] : []), "serve", "--listen", "127.0.0.1:0", "--data", data], { stdio: ["ignore", "pipe", "pipe"] });
   const url = await said(child, /(http:\/\/127\.0\.0\.1:\d+)/);
   return { url, stop: () => new Promise((resolve) => { child.once("exit", resolve); child.kill("SIGTERM"); }) };
 }

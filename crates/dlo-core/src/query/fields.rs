@@ -108,9 +108,9 @@ pub const FIELDS: [Field; 31] = [
     field("replays", "how often it was replayed; can be compared", "replays:>0", COUNTS),
     field(
         "is",
-        "what it is beside its status; exhausted: replayed as often as its source allows",
+        "what it is beside its status; exhausted: replayed as often as its source allows; expiring: a rule discards or archives it within a day",
         "is:exhausted",
-        Values::Words(&["exhausted"]),
+        Values::Words(&["exhausted", "expiring"]),
     ),
     field(
         "size",

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::error::{Problem, QueryError, clip};
 use super::lex::{Lexer, Piece, RawKind, RawTerm};
-use super::{Compare, Matcher, Op, Query, ReplayLimits, Term, fields};
+use super::{Compare, Expiry, Matcher, Op, Query, ReplayLimits, Term, fields};
 use crate::codes::UnknownCode;
 use crate::time::Timestamp;
 use crate::units::{ByteSize, HumanDuration};
@@ -114,7 +114,8 @@ impl Reading<'_> {
     fn standing(&self) -> Result<Matcher, QueryError> {
         match self.exact()?.as_str() {
             "exhausted" => Ok(Matcher::Exhausted(ReplayLimits::default())),
-            _ => Err(self.bad("exhausted")),
+            "expiring" => Ok(Matcher::Expiring(Expiry::default())),
+            _ => Err(self.bad("exhausted or expiring")),
         }
     }
 

@@ -16,6 +16,8 @@ use dlo_core::verdict::VerdictKind;
 use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
 
+use crate::automation::Leaving;
+
 /// A letter in a list.
 #[derive(Debug, Serialize)]
 pub(crate) struct LetterOut<'a> {
@@ -175,11 +177,14 @@ pub(crate) struct DetailOut<'a> {
     error_stack: Option<&'a str>,
     attempt_history: &'a [AttemptRecord],
     deaths: Vec<DeathOut<'a>>,
+    /// When automation takes it away.
+    leaves: Option<Leaving>,
 }
 
 impl<'a> DetailOut<'a> {
-    pub(crate) fn new(detail: &'a LetterDetail) -> Self {
+    pub(crate) fn new(detail: &'a LetterDetail, leaves: Option<Leaving>) -> Self {
         Self {
+            leaves,
             letter: LetterOut::new(&detail.letter),
             headers: HeadersOut(&detail.headers),
             error_stack: detail.error_stack.as_deref(),

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::decide::COUNTED;
 use super::dto::{DetailOut, LetterOut};
 use super::error::Answer;
+use crate::automation::leaving;
 use crate::office::Office;
 use crate::query_text::{Author, Id, Params, page, query};
 
@@ -70,8 +71,9 @@ pub(crate) async fn count(
 
 pub(crate) async fn show(State(office): State<Arc<Office>>, Id(id): Id<LetterId>) -> Answer<Response> {
     let mut detail = office.store.letter(id).await?;
+    let leaves = leaving(&office, &detail.letter).await?;
     office.mask.detail(&mut detail);
-    Ok(Json(DetailOut::new(&detail)).into_response())
+    Ok(Json(DetailOut::new(&detail, leaves)).into_response())
 }
 
 /// The bytes as they were captured. Reading them is audited before they leave.

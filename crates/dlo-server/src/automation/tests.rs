@@ -124,3 +124,35 @@ async fn letters_that_are_not_due_do_not_stand_before_one_that_is() {
     let page = desk.office.store.replays(None, &Page::first(1)).await.unwrap();
     assert_eq!(page.replays.iter().map(|replay| replay.counts.total()).collect::<Vec<_>>(), [1]);
 }
+
+#[tokio::test]
+async fn what_a_rule_will_discard_is_expiring_a_day_before_and_says_when() {
+    let rules = [("source:orders", Action::Hold), ("age:>72h", Action::Discard)];
+    let desk = Desk::with(&rules, 0);
+    desk.letters("orders", 1).await;
+    desk.letters("mail", 2).await;
+    let expiring = async || {
+        let query = desk.office.query("is:expiring").unwrap();
+        let found = desk.office.store.letters(&query, &Page::first(10)).await.unwrap().letters;
+        found.into_iter().map(|letter| letter.source).collect::<Vec<_>>()
+    };
+    assert_eq!(expiring().await, Vec::<String>::new());
+    desk.clock.advance(Duration::from_secs(49 * 3_600));
+    assert_eq!(expiring().await, ["mail", "mail"]);
+    let leaves = async |text: &str| {
+        let query = desk.office.query(text).unwrap();
+        let found = desk.office.store.letters(&query, &Page::first(1)).await.unwrap().letters;
+        leaving(&desk.office, &found[0]).await.unwrap()
+    };
+    let when = leaves("source:mail").await.unwrap();
+    assert_eq!((when.rule.as_str(), when.at.since(desk.office.now()).as_secs() / 3_600), ("rule 1", 23));
+    assert!(leaves("source:orders").await.is_none(), "a rule in front holds it");
+    // It goes at the moment that was told, and not before.
+    desk.clock.advance(when.at.since(desk.office.now()) - Duration::from_micros(1));
+    look(&desk.office).await;
+    assert_eq!(desk.count("status:open").await, 3);
+    desk.clock.advance(Duration::from_micros(1));
+    look(&desk.office).await;
+    assert_eq!((desk.count("status:open").await, desk.count("status:discarded").await), (1, 2));
+    assert_eq!(expiring().await, Vec::<String>::new());
+}

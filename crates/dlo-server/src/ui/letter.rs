@@ -18,10 +18,13 @@ use axum::response::Response;
 use dlo_core::id::LetterId;
 use dlo_core::letter::{LetterDetail, Status};
 use dlo_core::message::Header;
+use dlo_core::query::End;
+use dlo_core::time::Timestamp;
 use serde::Deserialize;
 
-use super::show::{Shown, When, size};
+use super::show::{Shown, When, age, size};
 use super::{Failed, Shell, cli, render, words};
+use crate::automation::{Leaving, leaving};
 use crate::office::Office;
 use crate::query_text::{Author, Id, Params};
 
@@ -50,6 +53,26 @@ struct HeaderLine {
     whole: String,
 }
 
+/// What automation will do with it, in words.
+struct Leaves {
+    told: &'static str,
+    when: String,
+    at: String,
+    rule: String,
+}
+
+impl Leaves {
+    fn new(leaving: Leaving, now: Timestamp) -> Self {
+        let told = match leaving.step {
+            End::Discard => "It will be discarded",
+            End::Archive => "It will be archived",
+        };
+        let when =
+            if leaving.at > now { format!("in {}", age(now, leaving.at)) } else { "any moment".into() };
+        Self { told, when, at: leaving.at.to_string(), rule: leaving.rule }
+    }
+}
+
 #[derive(Template)]
 #[template(path = "letter.html")]
 struct LetterPage {
@@ -62,6 +85,7 @@ struct LetterPage {
     status_words: &'static str,
     title: String,
     failed_at: When,
+    leaves: Option<Leaves>,
     failed: WhatFailed,
     owner: Owner,
     replay: Replayable,
@@ -92,6 +116,7 @@ pub(crate) async fn page(
     let timeline = office.store.timeline(id).await?;
     let standing = Standing::of(&office, &detail, &timeline).await?;
     let group = office.store.group(detail.letter.group_id).await?;
+    let leaves = leaving(&office, &detail.letter).await?;
     office.mask.detail(&mut detail);
     let now = office.now();
     let shows = params.payload.as_deref() == Some("show");
@@ -109,6 +134,7 @@ pub(crate) async fn page(
         status_words: words::status(letter.status),
         title: letter.error_class.clone().unwrap_or_else(|| words::phrase(letter.reason.as_str())),
         failed_at: When::new(letter.failed_at, now),
+        leaves: leaves.map(|leaving| Leaves::new(leaving, now)),
         failed: WhatFailed::new(letter, office.triage.known().as_deref()),
         owner: Owner::new(letter, &group, &office.triage.teams()),
         replay: Replayable::new(letter, &standing, now),

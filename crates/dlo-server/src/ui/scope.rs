@@ -39,6 +39,7 @@ fn matcher(matcher: &Matcher) -> String {
         Matcher::ConsumerId(id) => format!("of the consumer instance {id}"),
         Matcher::Attempts(compare) => format!("with attempts {}", compared(compare)),
         Matcher::Replays(compare) => format!("replayed before: {}", compared(compare)),
+        Matcher::Expiring(_) => "that a rule takes away within a day".to_string(),
         Matcher::Exhausted(_) => "replayed as often as allowed".to_string(),
         Matcher::Size(compare) => format!("with a payload of bytes {}", compared(compare)),
         Matcher::Failed(compare) => format!("that failed at a time {}", compared(compare)),

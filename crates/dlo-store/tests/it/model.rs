@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use dlo_core::id::LetterId;
 use dlo_core::letter::{NewLetter, Status, Step};
 use dlo_core::origin::DedupeKey;
-use dlo_core::query::{Matcher, Query};
+use dlo_core::query::{Matcher, Query, Term};
 use dlo_core::time::Timestamp;
 use dlo_core::words;
 use dlo_store::{Inserted, Stepped};
@@ -118,6 +118,11 @@ fn has(id: LetterId, kept: &Kept, matcher: &Matcher) -> bool {
         Matcher::Attempts(wanted) => wanted.holds(i64::from(latest.attempts)),
         Matcher::Replays(wanted) => wanted.holds(i64::from(kept.replays)),
         Matcher::Exhausted(limits) => limits.is_reached(&kept.first.source, kept.replays),
+        Matcher::Expiring(expiry) => {
+            let holds = |term: &Term| has(id, kept, &term.matcher) != term.negated;
+            kept.status == Status::Open
+                && expiry.is_soon(latest.failed_at, |rule| rule.terms.iter().all(holds))
+        }
         Matcher::Size(wanted) => wanted.holds(first.message.payload.0.len() as i64),
         Matcher::Failed(wanted) => wanted.holds(latest.failed_at),
         Matcher::Captured(wanted) => wanted.holds(kept.captured_at),

@@ -1,9 +1,10 @@
 //! At random: inserts, comebacks, steps and questions in any order, held against the model.
 
+use dlo_core::automation::{Action, AutomationRule};
 use dlo_core::id::LetterId;
 use dlo_core::letter::{NewLetter, Status, Step};
 use dlo_core::message::Payload;
-use dlo_core::query::{Compare, Matcher, Op, Query, ReplayLimits, Term};
+use dlo_core::query::{Compare, Expiry, Matcher, Op, Query, ReplayLimits, Term};
 use dlo_core::reason::Reason;
 use dlo_store::{DynStore, Inserted};
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
@@ -84,6 +85,16 @@ fn drafts() -> impl Strategy<Value = Draft> {
         })
 }
 
+/// Rules that hold one class, and discard what the query finds when it is a day and so many seconds old.
+fn expiry(query: &str, seconds: i64, held: &str) -> Expiry {
+    let rule = |query: String, action| AutomationRule { name: "old".into(), query, action };
+    let rules = [
+        rule(format!("class:{held}"), Action::Hold),
+        rule(format!("{query} age:>1d{seconds}s"), Action::Discard),
+    ];
+    Expiry::new(&rules, &ReplayLimits::default()).as_of(at(15))
+}
+
 fn matchers() -> impl Strategy<Value = Matcher> {
     let ops = || select(&[Op::Eq, Op::Lt, Op::Le, Op::Gt, Op::Ge][..]);
     prop_oneof![
@@ -96,6 +107,8 @@ fn matchers() -> impl Strategy<Value = Matcher> {
         (ops(), 0..3_i64).prop_map(|(op, value)| Matcher::Replays(Compare { op, value })),
         (0..3_u32)
             .prop_map(|otherwise| Matcher::Exhausted(ReplayLimits { otherwise, ..ReplayLimits::default() })),
+        (select(&["class:A", "apple", "source:mail -class:B"][..]), 0..20_i64, select(&["A", "none"][..]))
+            .prop_map(|(query, seconds, held)| Matcher::Expiring(expiry(query, seconds, held))),
         (ops(), 0..40_i64).prop_map(|(op, value)| Matcher::Size(Compare { op, value })),
         select(&["k", ""][..]).prop_map(|s| Matcher::Key(s.into())),
         proptest::collection::vec(select(WORDS), 1..3).prop_map(|words| Matcher::Text(words.join(" "))),

@@ -64,6 +64,10 @@ pub(super) fn run(client: &Client, out: Out, id: LetterId) -> Outcome {
     for (name, key) in [("failed", "failed_at"), ("captured", "captured_at")] {
         pair(out, name, &format!("{} ({})", text_of(&letter, key), age_of(&letter, key, now)))?;
     }
+    if let Some(leaves) = letter.get("leaves").filter(|leaves| !leaves.is_null()) {
+        let (step, at, rule) = (text_of(leaves, "step"), text_of(leaves, "at"), text_of(leaves, "rule"));
+        pair(out, "leaves", &format!("{at} ({step} by the rule {rule}, if nothing else becomes of it)"))?;
+    }
     let size = letter.get("payload_size").and_then(Value::as_u64).unwrap_or(0);
     pair(out, "payload", &format!("{}, by `dlo letters payload {id}`", ByteSize(size).rounded()))?;
     headers(out, &letter)?;

@@ -5,6 +5,7 @@
 //! each alone would; a large letter has one to itself. The layout is ours, little-endian, and begins with a version.
 
 use std::cell::RefCell;
+use std::ops::Range;
 
 use bytes::Bytes;
 use dlo_core::attempt::History;
@@ -196,6 +197,21 @@ impl Block {
         self.starts.len()
     }
 
+    /// The payload alone.
+    pub(crate) fn payload(&self, slot: usize) -> Result<Bytes, StoreError> {
+        let mut reader = self.entry(slot)?;
+        for _ in 0..reader.number()? {
+            reader.pass()?;
+            reader.pass()?;
+        }
+        reader.bytes()?.ok_or_else(damaged)
+    }
+
+    fn entry(&self, slot: usize) -> Result<Reader<'_>, StoreError> {
+        let at = *self.starts.get(slot).ok_or_else(damaged)?;
+        Ok(Reader { raw: &self.raw, at })
+    }
+
     pub(crate) fn cold(&self, slot: usize) -> Result<Cold, StoreError> {
         let (headers, payload, mut rest) = self.open_slot(slot)?;
         let stack = rest.text()?;
@@ -213,8 +229,7 @@ impl Block {
 
     /// Headers and payload, and a reader that stands behind them.
     fn open_slot(&self, slot: usize) -> Result<(Headers, Payload, Reader<'_>), StoreError> {
-        let at = *self.starts.get(slot).ok_or_else(damaged)?;
-        let mut reader = Reader { raw: &self.raw, at };
+        let mut reader = self.entry(slot)?;
         let count = reader.number()?;
         let mut headers = Headers::new();
         for _ in 0..count {
@@ -239,12 +254,15 @@ impl Reader<'_> {
     }
 
     fn bytes(&mut self) -> Result<Option<Bytes>, StoreError> {
+        Ok(self.pass()?.map(|range| self.raw.slice(range)))
+    }
+
+    /// Where the next bytes stand; the reader goes on behind them.
+    fn pass(&mut self) -> Result<Option<Range<usize>>, StoreError> {
         let length = self.number()?;
         let Some(length) = length.checked_sub(1) else { return Ok(None) };
         let end = self.at.checked_add(length).filter(|end| *end <= self.raw.len()).ok_or_else(damaged)?;
-        let bytes = self.raw.slice(self.at..end);
-        self.at = end;
-        Ok(Some(bytes))
+        Ok(Some(std::mem::replace(&mut self.at, end)..end))
     }
 
     fn text(&mut self) -> Result<Option<String>, StoreError> {

@@ -45,9 +45,9 @@ pub mod triage;
 
 pub use error::StoreError;
 pub use model::{
-    AuditEntry, AuditPage, Batch, CauseCount, Checkpoint, Cursor, Deed, Event, GroupFilter, GroupPage,
-    Inserted, Lease, LetterPage, Page, SourceStats, SourceVerification, Stats, Stepped, StoreLimits,
-    StoredPayload, TimelineEntry, Verification,
+    AuditEntry, AuditPage, Batch, CauseCount, Checkpoint, Cursor, Deed, Event, Glimpse, GroupFilter,
+    GroupPage, Inserted, Lease, LetterPage, Page, SourceStats, SourceVerification, Stats, Stepped,
+    StoreLimits, StoredPayload, TimelineEntry, Verification,
 };
 pub use repairs::{NewRepair, Repair, Repaired};
 pub use replays::Replays;
@@ -79,6 +79,9 @@ pub trait Store: replays::Replays + triage::Triage {
 
     /// How many letters match, counted exactly now, up to `at_most`.
     async fn count(&self, query: &Query, at_most: u64) -> Result<u64, StoreError>;
+
+    /// How many letters match as far as a look says whose work is bounded, up to `at_most`: for people who wait.
+    async fn glimpse(&self, query: &Query, at_most: u64) -> Result<Glimpse, StoreError>;
 
     /// One letter whole, without its payload. [`StoreError::NoLetter`] if it is not here.
     async fn letter(&self, id: LetterId) -> Result<LetterDetail, StoreError>;

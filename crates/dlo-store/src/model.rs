@@ -92,6 +92,14 @@ pub struct LetterPage {
     pub next: Option<Cursor>,
 }
 
+/// What a short look says of how many there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Glimpse {
+    pub letters: u64,
+    /// It saw all of them; else there are at least so many.
+    pub whole: bool,
+}
+
 #[derive(Debug, Clone, PartialEq)]
 pub struct GroupPage {
     pub groups: Vec<Group>,

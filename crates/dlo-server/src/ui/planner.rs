@@ -15,7 +15,7 @@ use dlo_core::letter::{Letter, Status};
 use dlo_core::query::{Matcher, Query, Term};
 use dlo_core::replay::{ItemState, Settings};
 use dlo_core::time::Timestamp;
-use dlo_store::Page;
+use dlo_store::{Glimpse, Page};
 use serde::Deserialize;
 
 use super::letters::LetterLine;
@@ -113,17 +113,17 @@ pub(crate) async fn page(
     }
     let scope = scope::words(&query);
     let open = with_open(query.clone());
-    let count = office.store.count(&open, COUNTED).await?;
+    let seen = office.store.glimpse(&open, COUNTED).await?;
     let mut found = office.store.letters(&open, &Page::first(SAMPLES)).await?;
     let one = one_source(&office, &query, &found.letters);
-    let warnings = warnings(&office, one.as_deref(), count, &found.letters, now);
+    let warnings = warnings(&office, one.as_deref(), seen.letters, &found.letters, now);
     office.mask.letters(&mut found.letters);
     let rules = one.as_ref().and_then(|name| office.config.replay.sources.get(name));
     let facts = one.as_ref().and_then(|name| office.brokers.get(name));
     Ok(render(&Planner {
         scope,
-        count: Some(told(count)),
-        nothing: count == 0,
+        count: Some(told(seen)),
+        nothing: seen == Glimpse { letters: 0, whole: true },
         warnings,
         afterwards: facts.map(|facts| source::afterwards(&facts.capabilities)).unwrap_or_default(),
         letters: found.letters.iter().map(|letter| LetterLine::new(letter, now)).collect(),
@@ -132,11 +132,10 @@ pub(crate) async fn page(
     }))
 }
 
-fn told(count: u64) -> String {
-    if count >= COUNTED {
-        return format!("at least {} open letters", words::number(COUNTED));
-    }
-    format!("{} open letter{}", words::number(count), if count == 1 { "" } else { "s" })
+fn told(seen: Glimpse) -> String {
+    let least = if seen.whole { "" } else { "at least " };
+    let more = if seen.letters == 1 { "" } else { "s" };
+    format!("{least}{} open letter{more}", words::number(seen.letters))
 }
 
 /// Only the letters of a replay that died again.

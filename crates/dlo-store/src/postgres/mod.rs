@@ -23,7 +23,7 @@ use tokio_postgres::IsolationLevel;
 
 use crate::prepare::Prepared;
 use crate::{
-    AuditPage, Batch, CauseCount, Checkpoint, Deed, Event, GroupFilter, GroupPage, Inserted, Lease,
+    AuditPage, Batch, CauseCount, Checkpoint, Deed, Event, Glimpse, GroupFilter, GroupPage, Inserted, Lease,
     LetterPage, Page, Stats, Stepped, Store, StoreError, StoreLimits, StoredPayload, TimelineEntry,
     Verification,
 };
@@ -210,7 +210,12 @@ impl Store for PostgresStore {
 
     async fn count(&self, query: &Query, at_most: u64) -> Result<u64, StoreError> {
         let mut client = self.client().await?;
-        search::count(&snapshot(&mut client).await?, query, at_most).await
+        search::count(&snapshot(&mut client).await?, query, at_most, None).await.map(|all| all.letters)
+    }
+
+    async fn glimpse(&self, query: &Query, at_most: u64) -> Result<Glimpse, StoreError> {
+        let mut client = self.client().await?;
+        search::count(&snapshot(&mut client).await?, query, at_most, Some(search::GLIMPSE)).await
     }
 
     async fn letter(&self, id: LetterId) -> Result<LetterDetail, StoreError> {

@@ -18,10 +18,12 @@ use super::{read, read_error, triage};
 use crate::block::Block;
 use crate::filter::{Filter, unless_unreadable, with_heads};
 use crate::place::{Place, Range};
-use crate::{LetterPage, Page, StoreError};
+use crate::{Glimpse, LetterPage, Page, StoreError};
 
 /// Candidates looked at for one page before it is handed out as far as it got.
 const WORK: usize = 20_000;
+/// Candidates looked at to say how many there are.
+pub(super) const GLIMPSE: usize = 5_000;
 /// Letters of which the block was read for one page: dearer than a row by far.
 const SCANS: usize = 4_000;
 /// Candidates of one round: the first is as large as the page, each further one larger, up to this.
@@ -53,22 +55,28 @@ pub(super) async fn page(db: &Transaction<'_>, query: &Query, page: &Page) -> Re
     Ok(LetterPage { letters, next })
 }
 
-pub(super) async fn count(db: &Transaction<'_>, query: &Query, at_most: u64) -> Result<u64, StoreError> {
+/// How many match, up to `at_most`; looking at so many candidates and no more, if `work` says so.
+pub(super) async fn count(
+    db: &Transaction<'_>,
+    query: &Query,
+    at_most: u64,
+    work: Option<usize>,
+) -> Result<Glimpse, StoreError> {
     let query = &*heads_named(db, query).await?;
     let mut search = Search::new(query, Place::END);
-    let mut count = 0;
+    let mut letters = 0;
     if at_most == 0 {
-        return Ok(0);
+        return Ok(Glimpse { letters, whole: false });
     }
     if let Some(kept) = search.kept_count(db).await? {
-        return Ok(kept.min(at_most));
+        return Ok(Glimpse { letters: kept.min(at_most), whole: kept <= at_most });
     }
     let mut take = |_| {
-        count += 1;
-        count < at_most
+        letters += 1;
+        letters < at_most
     };
-    search.run(db, ROUND as usize, None, &mut take).await?;
-    Ok(count)
+    let ended = search.run(db, ROUND as usize, work, &mut take).await?;
+    Ok(Glimpse { letters, whole: matches!(ended, Ended::Exhausted) })
 }
 
 /// The places of all matches, oldest first; no more than `most` and one.

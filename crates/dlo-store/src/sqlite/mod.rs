@@ -21,7 +21,7 @@ use tokio::sync::{Semaphore, oneshot};
 
 use crate::prepare::Prepared;
 use crate::{
-    AuditPage, Batch, CauseCount, Checkpoint, Deed, Event, GroupFilter, GroupPage, Inserted, Lease,
+    AuditPage, Batch, CauseCount, Checkpoint, Deed, Event, Glimpse, GroupFilter, GroupPage, Inserted, Lease,
     LetterPage, Page, Stats, Stepped, Store, StoreError, StoreLimits, StoredPayload, TimelineEntry,
     Verification,
 };
@@ -181,7 +181,14 @@ impl Store for SqliteStore {
 
     async fn count(&self, query: &Query, at_most: u64) -> Result<u64, StoreError> {
         let query = query.clone();
-        self.read(move |db, shared| search::count(db, shared, &query, at_most)).await
+        self.read(move |db, shared| search::count(db, shared, &query, at_most, None))
+            .await
+            .map(|all| all.letters)
+    }
+
+    async fn glimpse(&self, query: &Query, at_most: u64) -> Result<Glimpse, StoreError> {
+        let (query, work) = (query.clone(), Some(search::GLIMPSE));
+        self.read(move |db, shared| search::count(db, shared, &query, at_most, work)).await
     }
 
     async fn letter(&self, id: LetterId) -> Result<LetterDetail, StoreError> {

@@ -6,9 +6,11 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use dlo_core::letter::Status;
 use dlo_core::query::Query;
+use dlo_core::words;
 use rusqlite::Connection;
 
 use super::catalog::{Catalog, GroupRow};
@@ -19,10 +21,12 @@ use super::{read, read_error};
 use crate::block::Block;
 use crate::filter::{Filter, unless_unreadable, with_heads};
 use crate::place::{Place, Range};
-use crate::{LetterPage, Page, StoreError};
+use crate::{Glimpse, LetterPage, Page, StoreError};
 
 /// Candidates looked at for one page before it is handed out as far as it got.
 const WORK: usize = 20_000;
+/// Candidates looked at to say how many there are.
+pub(super) const GLIMPSE: usize = 5_000;
 /// Opening one pair's stream costs about as much as walking this many rows.
 const PAIR_COST: u64 = 4;
 /// How far hits of an index are counted to choose the rarest.
@@ -58,25 +62,28 @@ pub(super) fn page(
     Ok(LetterPage { letters, next })
 }
 
+/// How many match, up to `at_most`; looking at so many candidates and no more, if `work` says so.
 pub(super) fn count(
     db: &Connection,
     shared: &Shared,
     query: &Query,
     at_most: u64,
-) -> Result<u64, StoreError> {
+    work: Option<usize>,
+) -> Result<Glimpse, StoreError> {
     let query = &*heads_named(shared, query);
     let mut search = Search::new(query, Place::END);
     if let Some(kept) = shared.catalog(|catalog| search.kept_count(catalog)) {
-        return Ok(kept.min(at_most));
+        return Ok(Glimpse { letters: kept.min(at_most), whole: kept <= at_most });
     }
-    let mut count = 0;
-    if at_most > 0 {
-        search.run(db, shared, None, &mut |_| {
-            count += 1;
-            count < at_most
-        })?;
+    let mut letters = 0;
+    if at_most == 0 {
+        return Ok(Glimpse { letters, whole: false });
     }
-    Ok(count)
+    let ended = search.run(db, shared, work, &mut |_| {
+        letters += 1;
+        letters < at_most
+    })?;
+    Ok(Glimpse { letters, whole: matches!(ended, Ended::Exhausted) })
 }
 
 /// The places of all matches, oldest first; no more than `most` and one.
@@ -237,7 +244,8 @@ impl<'q> Search<'q> {
         let Some(mut candidates) = self.candidates(db, shared)? else { return Ok(Ended::Exhausted) };
         let mut looked = 0;
         while let Some(place) = candidates.next(db)? {
-            if let Some(found) = shared.catalog(|catalog| read::at(db, catalog, place))?
+            if self.has_texts(db, place)?
+                && let Some(found) = shared.catalog(|catalog| read::at(db, catalog, place))?
                 && self.matches(db, &found)?
                 && !take(&found)
             {
@@ -251,6 +259,28 @@ impl<'q> Search<'q> {
         Ok(Ended::Exhausted)
     }
 
+    /// Whether the texts asked for stand in the letter at a place, as far as can be read. A block that has a word has it
+    /// in one letter of thirty: the others are turned away here, before their rows are read.
+    fn has_texts(&mut self, db: &Connection, place: Place) -> Result<bool, StoreError> {
+        if self.filter.texts.is_empty() {
+            return Ok(true);
+        }
+        let filter = &self.filter;
+        let Some((block, slot, beyond)) = read::glance(db, place, |error| filter.texts_beyond(error))? else {
+            return Ok(false);
+        };
+        if beyond.is_empty() {
+            return Ok(true);
+        }
+        let payload = open(&mut self.blocks, db, block).and_then(|block| block.payload(slot));
+        match payload {
+            Ok(payload) => Ok(beyond.iter().all(|text| words::contains(&words::scanned(&payload), text))),
+            // Said where the whole letter is looked at.
+            Err(StoreError::Unreadable(_)) => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+
     fn matches(&mut self, db: &Connection, found: &Found) -> Result<bool, StoreError> {
         if !self.filter.row_matches(&found.letter) {
             return Ok(false);
@@ -262,17 +292,8 @@ impl<'q> Search<'q> {
     }
 
     fn block_matches(&mut self, db: &Connection, found: &Found) -> Result<bool, StoreError> {
-        if !self.blocks.contains_key(&found.block) {
-            // A few blocks at a time: bounded, and enough for candidates that come in the order of time.
-            if self.blocks.len() >= 8 {
-                self.blocks.clear();
-            }
-            self.blocks.insert(found.block, read::block(db, found.block)?);
-        }
-        match self.blocks.get(&found.block) {
-            Some(block) => Ok(self.filter.block_matches(&found.letter, &block.cold(found.slot)?)),
-            None => Ok(false),
-        }
+        let block = open(&mut self.blocks, db, found.block)?;
+        Ok(self.filter.block_matches(&found.letter, &block.cold(found.slot)?))
     }
 
     /// The cheapest stream of candidates that misses nothing; `None` if nothing can match.
@@ -355,5 +376,17 @@ impl<'q> Search<'q> {
             hits += stream.hits(db, self.range, HITS)?;
         }
         Ok((hits, streams))
+    }
+}
+
+/// A block, unpacked once while its neighbours are looked at. A few at a time: bounded, and enough for candidates that
+/// come in the order of time.
+fn open<'b>(blocks: &'b mut HashMap<i64, Block>, db: &Connection, id: i64) -> Result<&'b Block, StoreError> {
+    if blocks.len() >= 8 && !blocks.contains_key(&id) {
+        blocks.clear();
+    }
+    match blocks.entry(id) {
+        Entry::Occupied(held) => Ok(held.into_mut()),
+        Entry::Vacant(room) => Ok(room.insert(read::block(db, id)?)),
     }
 }

@@ -91,7 +91,7 @@ async fn decide(db: &Transaction<'_>, new: &NewReplay, now: Timestamp) -> Result
     let places = match &new.members {
         Members::Query { query, .. } => {
             let (open, others) = open_and_not(query);
-            planner.exclude(Exclusion::NotOpen, search::count(db, &others, u64::MAX).await?);
+            planner.exclude(Exclusion::NotOpen, search::count(db, &others, u64::MAX, None).await?.letters);
             search::places(db, &open, MOST_MEMBERS).await?
         }
         Members::Ids(ids) => places_of(db, ids).await?,

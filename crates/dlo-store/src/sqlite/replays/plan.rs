@@ -40,7 +40,7 @@ pub(super) fn decide(
     let places = match &new.members {
         Members::Query { query, .. } => {
             let (open, others) = open_and_not(query);
-            planner.exclude(Exclusion::NotOpen, search::count(db, shared, &others, u64::MAX)?);
+            planner.exclude(Exclusion::NotOpen, search::count(db, shared, &others, u64::MAX, None)?.letters);
             search::places(db, shared, &open, MOST_MEMBERS)?
         }
         Members::Ids(ids) => places_of(db, shared, ids)?,

@@ -180,6 +180,10 @@ pub(crate) async fn matches_are_counted_up_to_a_bound(home: &dyn Home) {
         for at_most in [0, 1, 3, 10, 1_000] {
             let counted = store.count(&asked, at_most).await.unwrap();
             assert_eq!(counted, exact.min(at_most), "{asked:?} up to {at_most}");
+            let seen = store.glimpse(&asked, at_most).await.unwrap();
+            assert_eq!(seen.letters, counted, "{asked:?} up to {at_most} at a glimpse");
+            assert!(seen.whole || at_most <= exact, "{asked:?} up to {at_most} is all there is");
+            assert!(!seen.whole || seen.letters == exact, "{asked:?} up to {at_most} is not all");
         }
     }
 }

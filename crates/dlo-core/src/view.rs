@@ -19,7 +19,7 @@ pub struct View {
     /// Unique among the shared ones, and among those of one person.
     pub name: String,
     pub of: ViewOf,
-    /// Of letters: the search language. Of groups: the parameters of their list, as in an address.
+    /// Of letters: the search language. Of groups: the parameters of the page's list of them, as in its address.
     pub query: String,
     /// Whose it is; `None`: everybody's.
     pub owner: Option<String>,

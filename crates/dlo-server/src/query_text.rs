@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use axum::extract::{ConnectInfo, FromRequestParts, Path, Query as UrlQuery};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, Uri, header};
 use dlo_core::limits;
 use dlo_core::query::Query;
 use dlo_store::{Cursor, Deed, Page};
@@ -28,7 +28,13 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Params<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Answer<Self> {
-        UrlQuery::try_from_uri(&parts.uri).map(|UrlQuery(params)| Self(params)).map_err(|rejection| {
+        Self::of(&parts.uri)
+    }
+}
+
+impl<T: DeserializeOwned> Params<T> {
+    pub(crate) fn of(address: &Uri) -> Answer<Self> {
+        UrlQuery::try_from_uri(address).map(|UrlQuery(params)| Self(params)).map_err(|rejection| {
             let text = rejection.body_text();
             let detail =
                 text.strip_prefix("Failed to deserialize query string: ").unwrap_or(&text).to_string();

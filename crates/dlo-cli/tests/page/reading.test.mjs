@@ -59,3 +59,8 @@ test("a page of fifty groups weighs less than 150 kB, scripts and style included
   const weight = (await Promise.all(bodies)).reduce((sum, body) => sum + body.length, 0);
   assert.ok(weight > 20_000 && weight < 150_000, `${weight} bytes`);
 });
+
+test("where no rule takes letters away, it is said that nothing expires", async () => {
+  await page.goto(`${office.url}/letters?q=is:expiring`);
+  assert.match(await page.locator("#found").innerText(), /Nothing expires here/);
+});

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::Request;
+use axum::http::{Request, Uri};
 use axum::response::{IntoResponse, Response};
 use dlo_core::group::GroupStatus;
 use dlo_core::limits;
@@ -18,7 +18,8 @@ use super::error::{Answer, Problem};
 use super::groups::named;
 use crate::body;
 use crate::office::Office;
-use crate::query_text::{self, Author};
+use crate::query_text::{self, Author, Params};
+use crate::ui::groups::GroupParams;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -65,11 +66,22 @@ pub(crate) async fn save(
             let detail = format!("`query` has at most {} bytes", limits::QUERY);
             return Err(Problem::unprocessable("bad_query", detail).field("query"));
         }
-        ViewOf::Groups => {}
+        ViewOf::Groups => listed(&view.query)?,
     }
     let owner = (!view.shared).then(|| author.0.clone());
     let view = NewView { name: view.name, of: view.of, query: view.query, owner };
     Ok(Json(office.store.save_view(&view, &author.looks(), office.now()).await?).into_response())
+}
+
+/// Refuses what the list of groups would refuse when somebody follows the view.
+fn listed(query: &str) -> Answer<()> {
+    let address: Uri = format!("/groups?{query}").parse().map_err(|_| {
+        Problem::unprocessable("bad_query", "`query` is no part of an address; write spaces as %20")
+            .field("query")
+    })?;
+    Params::<GroupParams>::of(&address)
+        .map(drop)
+        .map_err(|problem| Problem::unprocessable("bad_query", problem.detail()).field("query"))
 }
 
 #[derive(Debug, Deserialize)]

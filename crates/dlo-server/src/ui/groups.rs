@@ -9,12 +9,14 @@ use dlo_core::group::{Group, GroupStatus};
 use dlo_core::letter::Status;
 use dlo_core::time::Timestamp;
 use dlo_core::trend::{Resolution, Window};
+use dlo_core::view::ViewOf;
 use dlo_store::triage::{GroupOrder, GroupTally};
 use dlo_store::{GroupFilter, Page};
 use serde::Deserialize;
 
 use super::draw::{Svg, spark};
 use super::show::When;
+use super::views::Saved;
 use super::{Failed, Shell, render};
 use crate::office::Office;
 use crate::query_text::{Params, page as page_of};
@@ -186,6 +188,7 @@ struct GroupsPage {
     shell: Shell,
     q: String,
     tabs: Vec<Tab>,
+    saved: Saved,
     view: &'static str,
     text: String,
     /// Word and name of every order, and whether it is the one.
@@ -220,15 +223,18 @@ pub(crate) async fn page(
         count: view.count(&tally).filter(|_| within.is_empty()),
         current: view == params.view,
     };
+    let kept = kept(&params);
+    let shown = format!("view={}{kept}", params.view.word());
     Ok(render(&GroupsPage {
         q: String::new(),
+        saved: Saved::of(&office, &shell, ViewOf::Groups, shown).await?,
         tabs: ViewName::ALL.into_iter().map(tab).collect(),
         view: params.view.word(),
         orders: GroupOrder::ALL
             .iter()
             .map(|one| (one.as_str(), called(*one), *one == params.order()))
             .collect(),
-        kept: kept(&params),
+        kept,
         kept_within: joined(&[("source", params.source.as_deref()), ("owner", params.owner.as_deref())]),
         within,
         groups: lines(&office, &found.groups, now).await?,

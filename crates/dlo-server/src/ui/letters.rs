@@ -9,9 +9,12 @@ use axum::response::{IntoResponse, Response};
 use dlo_core::letter::{Letter, Status};
 use dlo_core::query::{Matcher, Term};
 use dlo_core::time::Timestamp;
+use dlo_core::view::ViewOf;
+use dlo_store::Glimpse;
 
 use super::show::When;
-use super::{Failed, Shell, render};
+use super::views::Saved;
+use super::{Failed, Shell, render, words};
 use crate::api::letters::ListParams;
 use crate::office::Office;
 use crate::query_text::{Params, page};
@@ -64,11 +67,14 @@ struct Letters {
     mistake: Option<(String, String)>,
     letters: Vec<LetterLine>,
     next: Option<String>,
-    /// How many match, counted up to [`COUNTED`].
-    count: u64,
+    /// How many match, in words.
+    count: String,
     /// What a decision about "all that match" is about: open letters only.
     meant: String,
     views: Vec<View>,
+    /// It was asked what expires, and nothing ever does.
+    keeps_all: bool,
+    saved: Saved,
     /// The same list without the page.
     cli: String,
 }
@@ -80,11 +86,12 @@ struct View {
     current: bool,
 }
 
-const VIEWS: [(&str, &str); 7] = [
+const VIEWS: [(&str, &str); 8] = [
     ("Open", "status:open"),
     ("Without an owner", "status:open owner:none"),
     ("Older than a day", "status:open age:>1d"),
     ("Came back", "status:open replays:>0"),
+    ("Expiring", "is:expiring"),
     ("In doubt", "status:in_doubt"),
     ("Recovered", "status:recovered"),
     ("All", ""),
@@ -92,6 +99,21 @@ const VIEWS: [(&str, &str); 7] = [
 
 fn views(q: &str) -> Vec<View> {
     VIEWS.iter().map(|(name, view)| View { name, q: view, current: q.trim() == *view }).collect()
+}
+
+fn told(seen: Glimpse) -> String {
+    match (seen.letters, seen.whole) {
+        (1, true) => "1 letter matches".to_string(),
+        (letters, true) => format!("{} letters match", words::number(letters)),
+        (letters, false) if letters > COUNTED => {
+            format!("More than {} letters match", words::number(COUNTED))
+        }
+        (letters, false) => format!("At least {} letters match", words::number(letters)),
+    }
+}
+
+fn asks_what_expires(term: &Term) -> bool {
+    matches!(term.matcher, Matcher::Expiring(_))
 }
 
 /// The list says how many there are up to here; the exact number is counted when somebody asks for all.
@@ -107,34 +129,39 @@ pub(crate) async fn list(
         Ok(query) => query,
         Err(error) => {
             let mistake = Some((error.pointing(&params.q), error.problem.to_string()));
+            let saved = Saved::of(&office, &shell, ViewOf::Letters, String::new()).await?;
             let shown = render(&Letters {
                 shell,
+                saved,
                 views: views(&params.q),
+                keeps_all: false,
                 q: params.q,
                 mistake,
                 letters: Vec::new(),
                 next: None,
-                count: 0,
+                count: String::new(),
                 meant: String::new(),
                 cli: String::new(),
             });
             return Ok((StatusCode::BAD_REQUEST, shown).into_response());
         }
     };
-    let count = office.store.count(&query, COUNTED + 1).await?;
+    let count = office.store.glimpse(&query, COUNTED + 1).await?;
     let mut found = office.store.letters(&query, &page(params.limit, params.cursor)?).await?;
     office.mask.letters(&mut found.letters);
     let open = Term { negated: false, matcher: Matcher::Status(Status::Open) };
     Ok(render(&Letters {
+        saved: Saved::of(&office, &shell, ViewOf::Letters, params.q.trim().to_string()).await?,
         shell,
         views: views(&params.q),
+        keeps_all: office.expiry.ends().next().is_none() && query.terms.iter().any(asks_what_expires),
         meant: if query.terms.contains(&open) {
             params.q.clone()
         } else {
             format!("{} {open}", params.q).trim().to_string()
         },
         cli: format!("dlo letters list '{}'", params.q.replace('\'', "'\\''")),
-        count,
+        count: told(count),
         q: params.q,
         mistake: None,
         letters: found.letters.iter().map(|letter| LetterLine::new(letter, now)).collect(),

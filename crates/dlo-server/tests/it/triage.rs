@@ -232,6 +232,14 @@ async fn views_are_saved_for_oneself_or_for_all() {
     .await;
     let wrong = json!({"name": "x", "of": "letters", "query": "stauts:open"});
     assert_eq!(post(&office, "/api/v1/views", wrong).await.problem(), (400, "bad_query".into()));
+    for query in ["stauts=new", "view=nobodys", "text=two words", "order=sideways"] {
+        let wrong = json!({"name": "x", "of": "groups", "query": query});
+        assert_eq!(
+            post(&office, "/api/v1/views", wrong).await.problem(),
+            (422, "bad_query".into()),
+            "{query}"
+        );
+    }
     let seen = office.send("GET", "/api/v1/views", &[("dlo-author", "ada")], b"").await.json();
     assert_eq!(seen["views"].as_array().unwrap().len(), 2);
     let others = office.send("GET", "/api/v1/views", &[("dlo-author", "bob")], b"").await.json();

@@ -6,6 +6,8 @@
 //! and [`wanted`] says which of them every match has. An exact value (a key, a header, a JSON field) becomes one
 //! token that is a hash of its field and value. A hit is verified against the row, so an index may promise too much.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 
 /// Characters of a gram.
@@ -111,8 +113,10 @@ fn on(hash: u64, bytes: &[u8]) -> u64 {
 }
 
 /// The part of a payload in which words are looked for, as text.
-pub fn scanned(payload: &[u8]) -> std::borrow::Cow<'_, str> {
-    String::from_utf8_lossy(&payload[..payload.len().min(SCANNED)])
+pub fn scanned(payload: &[u8]) -> Cow<'_, str> {
+    let bytes = &payload[..payload.len().min(SCANNED)];
+    // Nearly every payload is text, and to see that it is costs a tenth of mending what is not.
+    std::str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
 }
 
 /// How the field names of JSON paths begin, and what stands before each step.

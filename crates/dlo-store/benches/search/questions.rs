@@ -77,6 +77,19 @@ fn pin(n: u64) -> String {
     behind(n, "pin ")
 }
 
+/// How many there are on the first page. Work per page is bounded, so a search that finds little is asked to go on.
+async fn first_fifty(store: &SqliteStore, query: &Query) -> usize {
+    let mut page = Page::first(50);
+    loop {
+        let found = store.letters(query, &page).await.expect("letters");
+        page.limit -= found.letters.len();
+        match found.next {
+            Some(next) if page.limit > 0 => page.cursor = Some(next),
+            _ => return 50 - page.limit,
+        }
+    }
+}
+
 pub(crate) async fn run(data: &Path, count: u64, rounds: u64) {
     println!(
         "questions: {count} letters, each {rounds} times of ours and a tenth of that of PostgreSQL, in turn"
@@ -98,13 +111,13 @@ pub(crate) async fn run(data: &Path, count: u64, rounds: u64) {
             let n = letters::mix(round ^ 0xabc) % count;
             let query = Query::parse(&(question.ours)(n), now).expect("a query");
             let started = Instant::now();
-            let page = ours.letters(&query, &Page::first(50)).await.expect("letters");
+            let found = first_fifty(&ours, &query).await;
             fast.push(started.elapsed().as_secs_f64() * 1_000.0);
             if round % 10 == 0 && slow.iter().sum::<f64>() < PATIENCE.as_secs_f64() * 1_000.0 {
                 let started = Instant::now();
                 let rows = theirs.query(&statement, &[&(question.parameter)(n)]).await.expect("rows");
                 slow.push(started.elapsed().as_secs_f64() * 1_000.0);
-                assert_eq!(page.letters.len(), rows.len(), "{}: {query}", question.what);
+                assert_eq!(found, rows.len(), "{}: {query}", question.what);
                 assert!(!rows.is_empty(), "{}: {query}", question.what);
             }
         }

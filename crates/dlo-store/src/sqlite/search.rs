@@ -272,9 +272,11 @@ impl<'q> Search<'q> {
         if beyond.is_empty() {
             return Ok(true);
         }
-        let payload = open(&mut self.blocks, db, block).and_then(|block| block.payload(slot));
-        match payload {
-            Ok(payload) => Ok(beyond.iter().all(|text| words::contains(&words::scanned(&payload), text))),
+        match open(&mut self.blocks, db, block).and_then(|block| block.payload(slot)) {
+            Ok(payload) => {
+                let payload = words::scanned(&payload);
+                Ok(beyond.iter().all(|text| words::contains(&payload, text)))
+            }
             // Said where the whole letter is looked at.
             Err(StoreError::Unreadable(_)) => Ok(true),
             Err(error) => Err(error),

@@ -20,9 +20,9 @@ const BURST: f64 = 0.05;
 const CATCH_UP: f64 = 1.1;
 /// The largest debt, in seconds: what was held up for longer is not made up for.
 const DEBT: f64 = 1.0;
-/// What a second may hold, as a multiple of the rate. Two percent is the promise; less than a half of them is left to what
-/// becomes of messages behind the broker, the rest pays debts back.
-const FULLEST: f64 = 1.012;
+/// What a second may hold, as a multiple of the rate. Two percent is the promise; one of them is left to what
+/// becomes of messages behind the broker, the other pays debts back.
+const FULLEST: f64 = 1.01;
 /// Messages that become due within this many seconds go together: fewer calls, and far below what a second may vary.
 const TOGETHER: f64 = 0.004;
 /// The same where calls wait for each other, and one message costs as much as many.

@@ -14,9 +14,11 @@ use crate::origin::{BrokerKind, Origin};
 use crate::time::Timestamp;
 
 mod reading;
+mod sends;
 mod topology;
 
 pub use reading::{Look, Position, Reader, Seen};
+pub use sends::{Calls, LostConfirm, SENDS_REMEMBERED};
 pub use topology::{Gravity, Inspect, QueueState, Topology, TopologyChange, TopologySpec};
 
 /// What a broker can do. Declared truthfully; the suite checks each line.
@@ -56,36 +58,6 @@ pub struct Capabilities {
     /// Bytes of a whole message, headers included.
     pub max_message: usize,
 }
-
-/// How calls to one publisher get on with each other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Calls {
-    /// Several may be under way, and none waits for another.
-    SideBySide,
-    /// Each waits for the one before, and costs as much for one message as for many: what becomes due meanwhile is better
-    /// kept for the next call.
-    OneByOne,
-}
-
-/// What can be done about a send of which nobody knows whether it arrived. The send id is the `dlo-replay-id` of the
-/// message, the same over every retry of one send.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LostConfirm {
-    /// Sending it again to the same queue through [`Broker::fenced_publisher`] with the same id is one message, for
-    /// [`SENDS_REMEMBERED`] at least.
-    SendAgain,
-    /// The same, but only inside [`Capabilities::dedupe_window`].
-    SendAgainInWindow,
-    /// The queue can be read from where it ended before the send ([`Broker::ends`]), and a publisher that was fenced
-    /// adds nothing to it any more.
-    ReadBack,
-    /// Nothing: a person decides, or it may be there twice.
-    Unknown,
-}
-
-/// How long a broker with [`LostConfirm::SendAgain`] remembers the id of a send. A doubt that is older than this is
-/// [`LostConfirm::Unknown`].
-pub const SENDS_REMEMBERED: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// In which order messages come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

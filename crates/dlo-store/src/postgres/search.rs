@@ -22,6 +22,8 @@ use crate::{Glimpse, LetterPage, Page, StoreError};
 
 /// Candidates looked at for one page before it is handed out as far as it got.
 const WORK: usize = 20_000;
+/// How often that is done for a page on which nothing stands yet.
+const IN_VAIN: usize = 5;
 /// Candidates looked at to say how many there are.
 pub(super) const GLIMPSE: usize = 5_000;
 /// Letters of which the block was read for one page: dearer than a row by far.
@@ -41,12 +43,19 @@ pub(super) async fn page(db: &Transaction<'_>, query: &Query, page: &Page) -> Re
     let mut search = Search::new(query, high);
     let mut letters = Vec::new();
     let mut last = None;
-    let mut take = |found: Found| {
-        last = Some(found.place);
-        letters.push(found.letter);
-        letters.len() < page.limit
+    let mut tries = 1;
+    let ended = loop {
+        let mut take = |found: Found| {
+            last = Some(found.place);
+            letters.push(found.letter);
+            letters.len() < page.limit
+        };
+        match search.run(db, page.limit, Some(WORK), &mut take).await? {
+            Ended::Tired(at) if letters.is_empty() && tries < IN_VAIN => search = Search::new(query, at),
+            ended => break ended,
+        }
+        tries += 1;
     };
-    let ended = search.run(db, page.limit, Some(WORK), &mut take).await?;
     let next = match ended {
         Ended::Exhausted => None,
         Ended::Enough => last.map(Place::cursor),

@@ -25,6 +25,9 @@ use crate::{Glimpse, LetterPage, Page, StoreError};
 
 /// Candidates looked at for one page before it is handed out as far as it got.
 const WORK: usize = 20_000;
+/// How often that is done for a page on which nothing stands yet: who looks for one letter wants to see it, or that there
+/// is none, and an empty page with more behind it says neither.
+const IN_VAIN: usize = 5;
 /// Candidates looked at to say how many there are.
 pub(super) const GLIMPSE: usize = 5_000;
 /// Opening one pair's stream costs about as much as walking this many rows.
@@ -49,11 +52,19 @@ pub(super) fn page(
     let db = &db.unchecked_transaction().map_err(read_error)?;
     let mut letters = Vec::with_capacity(page.limit.min(64));
     let mut last = None;
-    let ended = search.run(db, shared, Some(WORK), &mut |found| {
-        last = Some(found.place);
-        letters.push(found.letter.clone());
-        letters.len() < page.limit
-    })?;
+    let mut tries = 1;
+    let ended = loop {
+        let ended = search.run(db, shared, Some(WORK), &mut |found| {
+            last = Some(found.place);
+            letters.push(found.letter.clone());
+            letters.len() < page.limit
+        })?;
+        match ended {
+            Ended::Tired(at) if letters.is_empty() && tries < IN_VAIN => search = Search::new(query, at),
+            ended => break ended,
+        }
+        tries += 1;
+    };
     let next = match ended {
         Ended::Exhausted => None,
         Ended::Enough => last.map(Place::cursor),

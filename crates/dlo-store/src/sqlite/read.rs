@@ -1,5 +1,8 @@
 //! Reading one letter: its row, its block, its deaths.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
 use dlo_core::id::LetterId;
 use dlo_core::letter::{Death, LetterDetail};
 use dlo_core::origin::{BrokerKind, Origin};
@@ -194,4 +197,20 @@ pub(super) fn checkpoints(db: &Connection, source: &str) -> Result<Vec<Checkpoin
         })
         .and_then(Iterator::collect)
         .map_err(read_error)
+}
+
+/// A block, unpacked once while its neighbours are looked at. A few at a time: bounded, and enough for candidates that
+/// come in the order of time.
+pub(super) fn held<'b>(
+    blocks: &'b mut HashMap<i64, Block>,
+    db: &Connection,
+    id: i64,
+) -> Result<&'b Block, StoreError> {
+    if blocks.len() >= 8 && !blocks.contains_key(&id) {
+        blocks.clear();
+    }
+    match blocks.entry(id) {
+        Entry::Occupied(held) => Ok(held.into_mut()),
+        Entry::Vacant(room) => Ok(room.insert(block(db, id)?)),
+    }
 }

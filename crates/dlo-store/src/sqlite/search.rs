@@ -6,7 +6,6 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 
 use dlo_core::letter::Status;
 use dlo_core::query::Query;
@@ -283,7 +282,7 @@ impl<'q> Search<'q> {
         if beyond.is_empty() {
             return Ok(true);
         }
-        match open(&mut self.blocks, db, block).and_then(|block| block.payload(slot)) {
+        match read::held(&mut self.blocks, db, block).and_then(|block| block.payload(slot)) {
             Ok(payload) => {
                 let payload = words::scanned(&payload);
                 Ok(beyond.iter().all(|text| words::contains(&payload, text)))
@@ -305,7 +304,7 @@ impl<'q> Search<'q> {
     }
 
     fn block_matches(&mut self, db: &Connection, found: &Found) -> Result<bool, StoreError> {
-        let block = open(&mut self.blocks, db, found.block)?;
+        let block = read::held(&mut self.blocks, db, found.block)?;
         Ok(self.filter.block_matches(&found.letter, &block.cold(found.slot)?))
     }
 
@@ -389,17 +388,5 @@ impl<'q> Search<'q> {
             hits += stream.hits(db, self.range, HITS)?;
         }
         Ok((hits, streams))
-    }
-}
-
-/// A block, unpacked once while its neighbours are looked at. A few at a time: bounded, and enough for candidates that
-/// come in the order of time.
-fn open<'b>(blocks: &'b mut HashMap<i64, Block>, db: &Connection, id: i64) -> Result<&'b Block, StoreError> {
-    if blocks.len() >= 8 && !blocks.contains_key(&id) {
-        blocks.clear();
-    }
-    match blocks.entry(id) {
-        Entry::Occupied(held) => Ok(held.into_mut()),
-        Entry::Vacant(room) => Ok(room.insert(read::block(db, id)?)),
     }
 }

@@ -18,7 +18,7 @@ use crate::office::Office;
 
 pub(crate) use whole::{Whole, sample, whole};
 
-/// How often snoozes are looked at.
+/// How often snoozes are looked at, and how long is waited after an error.
 const TICK: Duration = Duration::from_secs(20);
 /// Ages are counted anew after so many times of what it took to count them, within these bounds: a small office shows what
 /// is, a large one spends little of a core on it.
@@ -99,16 +99,17 @@ async fn tend(office: &Office, stop: &CancellationToken) {
 async fn count_ages(office: &Office) {
     loop {
         let (at, began) = (office.now(), Instant::now());
-        match office.store.open_ages(at).await {
+        let pause = match office.store.open_ages(at).await {
             Ok(counts) => {
                 let ages = Some(Ages { at, counts });
                 *office.triage.ages.write().unwrap_or_else(PoisonError::into_inner) = ages;
+                began.elapsed().saturating_mul(AGES_SHARE).clamp(AGES_SOONEST, AGES_LATEST)
             }
             Err(error) => {
-                tracing::warn!(%error, "the ages of open letters are counted when the store answers again")
+                tracing::warn!(%error, "the ages of open letters are counted when the store answers again");
+                TICK
             }
-        }
-        let pause = began.elapsed().saturating_mul(AGES_SHARE).clamp(AGES_SOONEST, AGES_LATEST);
+        };
         tokio::time::sleep(pause).await;
     }
 }

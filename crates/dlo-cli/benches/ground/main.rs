@@ -15,6 +15,7 @@ mod ingest;
 mod letters;
 mod measure;
 mod office;
+mod percentile;
 mod plan;
 mod storm;
 mod triage;

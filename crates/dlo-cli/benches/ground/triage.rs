@@ -4,7 +4,7 @@
 //! sizes, to show that they do not grow with letters.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use dlo_core::time::Timestamp;
 use dlo_store::sqlite::SqliteStore;
@@ -12,6 +12,7 @@ use dlo_store::{Batch, Store, StoreLimits};
 
 use crate::measure::bar;
 use crate::office::Office;
+use crate::percentile::percentile;
 use crate::{letters, runtime};
 
 const ASKED: u64 = 200;
@@ -54,7 +55,8 @@ fn counts(data: &Path) -> f64 {
     percentile(&mut times, 0.5)
 }
 
-fn ask(office: &Office, path: &dyn Fn(u64) -> String) -> Vec<Duration> {
+/// Milliseconds, one for each time it was asked.
+fn ask(office: &Office, path: &dyn Fn(u64) -> String) -> Vec<f64> {
     (0..ASKED)
         .map(|n| {
             let path = path(n);
@@ -63,7 +65,7 @@ fn ask(office: &Office, path: &dyn Fn(u64) -> String) -> Vec<Duration> {
             let spent = start.elapsed();
             assert_eq!(status, 200, "{path}: {}", &body[..body.len().min(300)]);
             assert!(body.contains("\"id\":\"") || body.contains("\"open\":"), "{path} found nothing");
-            spent
+            spent.as_secs_f64() * 1_000.0
         })
         .collect()
 }
@@ -138,11 +140,4 @@ fn ask_all(data: &Path, million: u64) {
 
 fn values(text: &str, mark: &str) -> Vec<String> {
     text.split(mark).skip(1).map(|rest| rest.chars().take_while(|c| *c != '"').collect()).collect()
-}
-
-/// The value below which the share `part` of the times lies, in milliseconds.
-fn percentile(times: &mut [Duration], part: f64) -> f64 {
-    times.sort_unstable();
-    let index = ((times.len() as f64 * part).ceil() as usize).clamp(1, times.len()) - 1;
-    times[index].as_secs_f64() * 1_000.0
 }

@@ -19,13 +19,20 @@ mod capture;
 #[expect(dead_code, reason = "the same letters are sent over HTTP by other workloads")]
 #[path = "../ground/letters.rs"]
 mod letters;
+#[expect(dead_code, reason = "shared with benches that also take medians and peaks")]
+#[path = "../ground/measure.rs"]
+mod measure;
 #[expect(dead_code, reason = "other workloads send letters to it and look at its memory")]
 #[path = "../ground/office.rs"]
 mod office;
+#[path = "../ground/percentile.rs"]
+mod percentile;
 mod planned;
 
 use asked::Screen;
+use measure::bar;
 use office::Office;
+use percentile::percentile;
 
 /// Milliseconds in which the office answers 99 of 100 requests for a screen.
 const ANSWERED: f64 = 50.0;
@@ -75,18 +82,4 @@ impl Screen {
         assert!(body.contains(self.shows), "{path} does not show `{}`", self.shows);
         spent
     }
-}
-
-/// One figure against its bar.
-fn bar(what: &str, figure: f64, bar: f64, at_least: bool) {
-    let met = if at_least { figure >= bar } else { figure <= bar };
-    let relation = if at_least { "at least" } else { "at most" };
-    println!("  bar: {what}: {figure:.2}, {relation} {bar}: {}", if met { "met" } else { "NOT MET" });
-}
-
-/// The value below which the share `part` of some milliseconds lies.
-fn percentile(times: &mut [f64], part: f64) -> f64 {
-    times.sort_by(f64::total_cmp);
-    let index = ((times.len() as f64 * part).ceil() as usize).clamp(1, times.len()) - 1;
-    times[index]
 }

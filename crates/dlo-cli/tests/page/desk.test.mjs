@@ -1,24 +1,11 @@
 // The desk: one letter from question to repair, a replay from plan to outcome by the keyboard, and the rooms that one looks
 // into: sources, rules, owners, audit.
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 import assert from "node:assert/strict";
-import { browser, demo, introduce, shots, sound } from "./office.mjs";
+import { shots, sound, stage } from "./office.mjs";
 
-let office;
-let chrome;
-let page;
-let letter;
-
-before(async () => {
-  [office, chrome] = await Promise.all([demo(), browser()]);
-  page = await chrome.page();
-  await introduce(page, office.url);
-  letter = await until(async () => (await ask("/api/v1/letters?q=status:open%20class:KeyError&limit=1")).letters[0]?.id);
-});
-after(async () => {
-  await chrome?.close();
-  await office?.stop();
-});
+const { office, page } = await stage();
+const letter = await until(async () => (await ask("/api/v1/letters?q=status:open%20class:KeyError&limit=1")).letters[0]?.id);
 
 async function ask(path, init) {
   return (await fetch(office.url + path, init)).json();

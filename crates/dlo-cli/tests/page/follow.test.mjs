@@ -1,21 +1,9 @@
 // The page follows the office, and what the reader did with it stays: the row, what was typed, a refusal to be read.
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 import assert from "node:assert/strict";
-import { browser, demo, introduce } from "./office.mjs";
+import { stage } from "./office.mjs";
 
-let office;
-let chrome;
-let page;
-
-before(async () => {
-  [office, chrome] = await Promise.all([demo(), browser()]);
-  page = await chrome.page();
-  await introduce(page, office.url);
-});
-after(async () => {
-  await chrome?.close();
-  await office?.stop();
-});
+const { office, chrome, page } = await stage();
 
 async function send(path, body) {
   const answer = await fetch(office.url + path, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) });

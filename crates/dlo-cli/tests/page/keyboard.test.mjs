@@ -1,21 +1,9 @@
 // The keyboard alone: find the group, open a letter, plan a replay, start it. No mouse, no tricks.
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 import assert from "node:assert/strict";
-import { browser, demo, introduce } from "./office.mjs";
+import { stage } from "./office.mjs";
 
-let office;
-let chrome;
-let page;
-
-before(async () => {
-  [office, chrome] = await Promise.all([demo(), browser()]);
-  page = await chrome.page();
-  await introduce(page, office.url);
-});
-after(async () => {
-  await chrome?.close();
-  await office?.stop();
-});
+const { office, page } = await stage();
 
 test("from the overview to a running replay without a mouse", async () => {
   const { keyboard } = page;

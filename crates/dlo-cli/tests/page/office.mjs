@@ -8,6 +8,7 @@ import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import assert from "node:assert/strict";
+import { after } from "node:test";
 
 const modules = createRequire(join(process.env.DLO_PAGE_MODULES, "node_modules", "x.js"));
 const { chromium } = modules("playwright-core");
@@ -76,6 +77,18 @@ export async function browser() {
     },
     close: () => running.close(),
   };
+}
+
+/** What most tests begin with: the demo, a browser, and a page whose reader has a name; all of it goes with the last test. */
+export async function stage(...about) {
+  const [office, chrome] = await Promise.all([demo(...about), browser()]);
+  after(async () => {
+    await chrome.close();
+    await office.stop();
+  });
+  const page = await chrome.page();
+  await introduce(page, office.url);
+  return { office, chrome, page };
 }
 
 /** The name in the audit log, so that no deed asks for it. */

@@ -1,22 +1,10 @@
 // The five-minute tour as a person takes it who has never seen the office: find why orders fail, who owns it, repair one,
 // replay the group, see that it worked.
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 import assert from "node:assert/strict";
-import { browser, demo, introduce, shots, sound } from "./office.mjs";
+import { introduce, shots, sound, stage } from "./office.mjs";
 
-let office;
-let chrome;
-let page;
-
-before(async () => {
-  [office, chrome] = await Promise.all([demo(60000), browser()]);
-  page = await chrome.page();
-  await introduce(page, office.url);
-});
-after(async () => {
-  await chrome?.close();
-  await office?.stop();
-});
+const { office, page } = await stage(60000);
 
 test("the overview says what is new and leads to it", async () => {
   await page.goto(office.url);

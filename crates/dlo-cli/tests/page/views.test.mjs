@@ -1,21 +1,9 @@
 // Saved views: what one looks at gets a name, is one click away for oneself or for everybody, and goes again.
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 import assert from "node:assert/strict";
-import { browser, demo, introduce, shots, sound } from "./office.mjs";
+import { introduce, shots, sound, stage } from "./office.mjs";
 
-let office;
-let chrome;
-let page;
-
-before(async () => {
-  [office, chrome] = await Promise.all([demo(), browser()]);
-  page = await chrome.page();
-  await introduce(page, office.url);
-});
-after(async () => {
-  await chrome?.close();
-  await office?.stop();
-});
+const { office, chrome, page } = await stage();
 
 const saved = (looking) => looking.getByRole("navigation", { name: "Saved views" });
 

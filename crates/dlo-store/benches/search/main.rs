@@ -17,8 +17,16 @@ mod capture;
 #[path = "../../../dlo-cli/benches/ground/letters.rs"]
 mod letters;
 mod lists;
+#[expect(dead_code, reason = "shared with benches that also take medians and peaks")]
+#[path = "../../../dlo-cli/benches/ground/measure.rs"]
+mod measure;
 mod peer;
+#[path = "../../../dlo-cli/benches/ground/percentile.rs"]
+mod percentile;
 mod questions;
+
+use measure::bar;
+use percentile::percentile;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
@@ -58,18 +66,4 @@ fn scratch() -> PathBuf {
     let _ = std::fs::remove_dir_all(&scratch);
     std::fs::create_dir_all(&scratch).expect("a directory");
     scratch
-}
-
-/// One figure against its bar.
-fn bar(what: &str, figure: f64, bar: f64, at_least: bool) {
-    let met = if at_least { figure >= bar } else { figure <= bar };
-    let relation = if at_least { "at least" } else { "at most" };
-    println!("  bar: {what}: {figure:.2}, {relation} {bar}: {}", if met { "met" } else { "NOT MET" });
-}
-
-/// The value below which the share `part` of some milliseconds lies.
-fn percentile(times: &mut [f64], part: f64) -> f64 {
-    times.sort_by(f64::total_cmp);
-    let index = ((times.len() as f64 * part).ceil() as usize).clamp(1, times.len()) - 1;
-    times[index]
 }

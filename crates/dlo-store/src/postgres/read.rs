@@ -1,5 +1,8 @@
 //! Reading one letter: its row, its block, its deaths.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
 use deadpool_postgres::Transaction;
 use dlo_core::id::LetterId;
 use dlo_core::letter::{Death, LetterDetail};
@@ -30,6 +33,22 @@ pub(super) async fn block(db: &Transaction<'_>, id: i64) -> Result<Block, StoreE
     let row = db.query_opt(&statement, &[&id]).await.map_err(read_error)?;
     let missing = || StoreError::Unreadable("a payload block is missing; restore it from a backup".into());
     Block::open(row.ok_or_else(missing)?.get(0))
+}
+
+/// A block, unpacked once while its neighbours are looked at. A few at a time: bounded, and enough for candidates that
+/// come in the order of time.
+pub(super) async fn held<'b>(
+    blocks: &'b mut HashMap<i64, Block>,
+    db: &Transaction<'_>,
+    id: i64,
+) -> Result<&'b Block, StoreError> {
+    if blocks.len() >= 8 && !blocks.contains_key(&id) {
+        blocks.clear();
+    }
+    match blocks.entry(id) {
+        Entry::Occupied(held) => Ok(held.into_mut()),
+        Entry::Vacant(room) => Ok(room.insert(block(db, id).await?)),
+    }
 }
 
 async fn cold(db: &Transaction<'_>, found: &Found) -> Result<Cold, StoreError> {

@@ -34,8 +34,6 @@ const ROUND: i64 = 2_000;
 const FEW: u64 = 1_000;
 /// Opening one pair's range costs about as much as walking this many rows.
 const PAIR_COST: u64 = 4;
-/// Blocks held at a time: enough for candidates that come in the order of time.
-const BLOCKS: usize = 8;
 
 pub(super) async fn page(db: &Transaction<'_>, query: &Query, page: &Page) -> Result<LetterPage, StoreError> {
     let high = Place::from_cursor(page.cursor.as_ref())?;
@@ -233,16 +231,8 @@ impl<'q> Search<'q> {
     }
 
     async fn block_matches(&mut self, db: &Transaction<'_>, found: &Found) -> Result<bool, StoreError> {
-        if !self.blocks.contains_key(&found.block) {
-            if self.blocks.len() >= BLOCKS {
-                self.blocks.clear();
-            }
-            self.blocks.insert(found.block, read::block(db, found.block).await?);
-        }
-        match self.blocks.get(&found.block) {
-            Some(block) => Ok(self.filter.block_matches(&found.letter, &block.cold(found.slot)?)),
-            None => Ok(false),
-        }
+        let block = read::held(&mut self.blocks, db, found.block).await?;
+        Ok(self.filter.block_matches(&found.letter, &block.cold(found.slot)?))
     }
 
     /// The cheapest stream of candidates that misses nothing; `None` if nothing can match.

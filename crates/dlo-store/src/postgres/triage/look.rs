@@ -80,27 +80,17 @@ pub(super) async fn sample(
     let head = groups::family(db, id).await?.first().map_or(id, |(_, group)| group.id);
     let query = Query { terms: vec![Term { negated: false, matcher: Matcher::Group(head) }] };
     let found = search::newest(db, &query, most.min(limits::SAMPLE)).await?;
-    let mut blocks: HashMap<i64, Option<Block>> = HashMap::new();
+    let mut blocks: HashMap<i64, Block> = HashMap::new();
     let mut sampled = Vec::with_capacity(found.len());
     for found in found {
         let mut payload = bytes::Bytes::new();
         if found.letter.payload_size <= LOOKED_INTO as u64 {
-            // Small letters share blocks; a few are kept, since letters that came together are looked at together.
-            if !blocks.contains_key(&found.block) {
-                if blocks.len() >= 16 {
-                    blocks.clear();
-                }
+            let held = read::held(&mut blocks, db, found.block).await;
+            payload = match held.and_then(|block| block.payload(found.slot)) {
                 // What cannot be read must not hide the others: its payload comes empty, as a large one does.
-                let block = match read::block(db, found.block).await {
-                    Err(StoreError::Unreadable(_)) => None,
-                    block => Some(block?),
-                };
-                blocks.insert(found.block, block);
-            }
-            let block = blocks.get(&found.block).and_then(Option::as_ref);
-            if let Some(cold) = block.and_then(|block| block.cold(found.slot).ok()) {
-                payload = cold.payload.0;
-            }
+                Err(StoreError::Unreadable(_)) => payload,
+                payload => payload?,
+            };
         }
         sampled.push(Sampled { letter: found.letter.id, key: found.letter.key, payload });
     }

@@ -118,6 +118,7 @@ macro_rules! conformance {
                 every_letter_is_shown_once_while_others_arrive
                 letters_of_one_millisecond_are_all_shown
                 a_page_holds_as_many_as_asked
+                a_page_goes_on_until_something_stands_on_it
                 a_foreign_cursor_is_refused
             }
             search {

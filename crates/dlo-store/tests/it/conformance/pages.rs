@@ -74,6 +74,20 @@ pub(crate) async fn a_page_holds_as_many_as_asked(home: &dyn Home) {
     }
 }
 
+/// The work for a page is bounded, but who looks for one letter behind many others sees it on the first page.
+pub(crate) async fn a_page_goes_on_until_something_stands_on_it(home: &dyn Home) {
+    let store = home.open().await;
+    insert(&store, vec![letter(0, |l| (l.attempts, l.failed_at) = (9, at(0)))]).await;
+    // More than are looked at in one go, all newer.
+    for batch in 0..11 {
+        let letters = (0..2_000).map(|n| letter(1 + batch * 2_000 + n, |l| l.failed_at = at(1)));
+        insert(&store, letters.collect()).await;
+    }
+    let query = Query::parse("attempts:9", at(2)).unwrap();
+    let page = store.letters(&query, &Page::first(5)).await.unwrap();
+    assert_eq!(page.letters.iter().map(|letter| letter.attempts).collect::<Vec<_>>(), [9]);
+}
+
 pub(crate) async fn a_foreign_cursor_is_refused(home: &dyn Home) {
     let store = home.open().await;
     insert(&store, vec![letter(1, |_| {})]).await;

@@ -11,6 +11,7 @@ use async_trait::async_trait;
 use dlo_core::broker::{BrokerError, Inspect, Passed, Position, QueueState};
 use dlo_core::time::Timestamp;
 use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
 use rdkafka::message::Message as _;
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 
@@ -104,8 +105,7 @@ fn shares(
     };
     let mut shares = Vec::with_capacity(topic.partitions.len());
     for partition in topic.partitions {
-        let range = lookout.fetch_watermarks(queue, partition, PATIENCE);
-        let (low, end) = range.map_err(|error| cluster.explain(&error, queue))?;
+        let (low, end) = range(lookout, queue, partition).map_err(|error| cluster.explain(&error, queue))?;
         let told = committed.as_ref().and_then(|all| native::place(all, queue, partition));
         let offsets = told
             .filter(|(offset, _)| *offset >= 0)
@@ -117,6 +117,31 @@ fn shares(
     Ok(shares)
 }
 
+/// The first offset of a partition and the one behind its last. A topic that was just created, or whose leader just
+/// changed, has brokers that do not know of it yet: they are asked again, for as long as any answer is waited for.
+pub(super) fn range(client: &BaseConsumer<Ears>, queue: &str, partition: i32) -> KafkaResult<(i64, i64)> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match client.fetch_watermarks(queue, partition, PATIENCE) {
+            Err(error) if leaderless(&error) && Instant::now() < deadline => {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            told => return told,
+        }
+    }
+}
+
+/// Whether the broker that was asked does not lead the partition, yet or any longer.
+fn leaderless(error: &KafkaError) -> bool {
+    use RDKafkaErrorCode::{
+        FencedLeaderEpoch, LeaderNotAvailable, NotLeaderForPartition, UnknownLeaderEpoch,
+    };
+    matches!(
+        error.rdkafka_error_code(),
+        Some(NotLeaderForPartition | LeaderNotAvailable | FencedLeaderEpoch | UnknownLeaderEpoch)
+    )
+}
+
 /// Where every partition ends for those who read what is committed. What a transaction that is open now adds, or has
 /// added, comes behind it.
 pub(super) fn ends(
@@ -126,8 +151,7 @@ pub(super) fn ends(
 ) -> Result<Vec<Position>, BrokerError> {
     let topic = cluster.describe(queue)?;
     let end = |partition: i32| {
-        let range = lookout.fetch_watermarks(queue, partition, PATIENCE);
-        let (_, next) = range.map_err(|error| cluster.explain(&error, queue))?;
+        let (_, next) = range(lookout, queue, partition).map_err(|error| cluster.explain(&error, queue))?;
         Ok(Position { incarnation: topic.id.clone().unwrap_or_default(), partition, next, mark: None })
     };
     topic.partitions.iter().copied().map(end).collect()

@@ -20,6 +20,7 @@ use rdkafka::types::RDKafkaErrorCode;
 use tokio::task::JoinHandle;
 
 use super::connection::{Cluster, Ears, PATIENCE, broker_error};
+use super::inspect;
 use super::record;
 
 /// How often it is asked whether the topic is still the same one.
@@ -191,8 +192,7 @@ impl Desk {
 
     /// The first and the last offset plus one that are there now.
     fn range(&self) -> Result<(i64, i64), BrokerError> {
-        let range = self.client.fetch_watermarks(&self.queue, self.partition, PATIENCE);
-        range.map_err(|error| self.error(&error))
+        inspect::range(&self.client, &self.queue, self.partition).map_err(|error| self.error(&error))
     }
 
     fn seek(&self) -> Result<(), BrokerError> {

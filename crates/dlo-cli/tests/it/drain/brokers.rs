@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use dlo_brokers::BrokerConfig;
-use dlo_core::broker::{Broker, TopologySpec};
+use dlo_core::broker::{Broker, BrokerError, Settlement, TopologySpec};
 use dlo_testkit::clock::TokioClock;
 use dlo_testkit::harness::{activemq::ActiveMq, artemis::Artemis, kafka::Kafka, nats, rabbitmq, redis, sqs};
 use tokio::sync::Mutex;
@@ -21,8 +21,19 @@ pub(super) async fn broker(section: &str) -> Arc<dyn Broker> {
 /// Makes the queues of a broker that makes queues.
 async fn furnished<F: Far>(far: F) -> F {
     let (queue, dlq) = far.queues();
-    broker(&far.section()).await.topology().apply(&TopologySpec::new(queue, dlq, 5)).await.unwrap();
+    let (broker, spec) = (broker(&far.section()).await, TopologySpec::new(queue, dlq, 5));
+    patiently("the queues cannot be made", async || broker.topology().apply(&spec).await.map(drop)).await;
     far
+}
+
+/// Tries until it works. A server that was just started answers before it has found the leaders of its queues, and
+/// refuses whatever is asked of them until then.
+async fn patiently(what: &str, attempt: impl AsyncFn() -> Result<(), BrokerError>) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while let Err(problem) = attempt().await {
+        assert!(Instant::now() < deadline, "{what}: {problem}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
 }
 
 /// A broker, its server, and how that is stopped and started. What a killed office had in hand comes back within seconds.
@@ -125,25 +136,21 @@ impl Far for FarRabbitmq {
 async fn rabbitmq() -> FarRabbitmq {
     let server = rabbitmq::Rabbitmq::own().await;
     let far = furnished(FarRabbitmq { url: server.url(), server: Mutex::new(server) }).await;
-    // What a test before this one left. A server that was just started may not have found the leader of a queue yet.
-    let mut left = broker(&far.section()).await.drain("orders.dlq").await.unwrap();
-    let deadline = Instant::now() + Duration::from_secs(60);
-    loop {
-        match left.receive(1_000, Duration::from_millis(500)).await {
-            Ok(found) if found.is_empty() => break,
-            Ok(found) => {
-                let done = found.into_iter().map(|one| one.settle(dlo_core::broker::Settlement::Done));
-                // What was not settled comes again.
-                let _ = left.settler().settle(done.collect()).await;
-            }
-            Err(problem) => {
-                assert!(Instant::now() < deadline, "the queue cannot be read: {problem}");
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
-        }
-    }
-    left.close().await.unwrap();
+    patiently("the queue cannot be read", async || swept(&far).await).await;
     far
+}
+
+/// Takes away what a test before this one left. What was not settled comes again.
+async fn swept(far: &FarRabbitmq) -> Result<(), BrokerError> {
+    let mut left = broker(&far.section()).await.drain("orders.dlq").await?;
+    loop {
+        let found = left.receive(1_000, Duration::from_millis(500)).await?;
+        if found.is_empty() {
+            return left.close().await;
+        }
+        let done = found.into_iter().map(|one| one.settle(Settlement::Done)).collect();
+        let _ = left.settler().settle(done).await;
+    }
 }
 
 /// One pair of tests per broker.

@@ -231,11 +231,15 @@ pub struct PlannedKind {
 pub struct Excluded {
     pub why: Exclusion,
     pub count: u64,
+    /// A replay that has some of them in hand, of those that are [`Exclusion::Held`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_by: Option<ReplayId>,
 }
 
 coded! {
     /// Why a letter that matches is left out.
     pub enum Exclusion as "exclusion" {
+        /// Sent, in doubt, or closed by a decision.
         NotOpen = 1 => "not_open",
         /// Past its replay limit: marked exhausted (F13).
         Exhausted = 2 => "exhausted",
@@ -248,6 +252,9 @@ coded! {
         KeySpansClasses = 6 => "key_spans_classes",
         /// Its source has no queue to send to.
         NoTarget = 7 => "no_target",
+        /// In the hand of a replay that has not ended: it runs, waits or was stopped. Resumed it sends them, cancelled it
+        /// gives them back.
+        Held = 8 => "held",
     }
 }
 

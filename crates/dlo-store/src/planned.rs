@@ -116,14 +116,31 @@ fn named_doubts(part: &Part) -> impl Iterator<Item = String> {
     part.doubts.iter().map(move |doubt| format!("{} {class}: {doubt}", part.source))
 }
 
-/// The question whose answers are members: open, whatever it says of statuses. And the one whose answers are not.
-pub(crate) fn open_and_not(query: &Query) -> (Query, Query) {
-    let with = |negated: bool| {
-        let mut query = query.clone();
-        query.terms.push(Term { negated, matcher: Matcher::Status(Status::Open) });
-        query
-    };
-    (with(false), with(true))
+/// What a query is asked in a plan, whatever it says of statuses.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    /// The answers are members.
+    pub(crate) open: Query,
+    /// The answers are in the hand of another replay.
+    pub(crate) held: Query,
+    /// The answers are neither.
+    pub(crate) others: Query,
+}
+
+impl Asked {
+    pub(crate) fn of(query: &Query) -> Self {
+        let with = |negated: bool, statuses: &[Status]| {
+            let mut query = query.clone();
+            let terms = statuses.iter().map(|status| Term { negated, matcher: Matcher::Status(*status) });
+            query.terms.extend(terms);
+            query
+        };
+        Self {
+            open: with(false, &[Status::Open]),
+            held: with(false, &[Status::Claimed]),
+            others: with(true, &[Status::Open, Status::Claimed]),
+        }
+    }
 }
 
 /// Ids without repetition.

@@ -14,7 +14,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use sha2::{Digest, Sha256};
 
 use super::{Excluded, Exclusion, Settings};
-use crate::id::LetterId;
+use crate::id::{LetterId, ReplayId};
+use crate::letter::Status;
 use crate::message::Headers;
 use crate::time::Timestamp;
 
@@ -55,7 +56,7 @@ pub struct Candidate<'a> {
     pub letter: LetterId,
     pub kind: Kind<'a>,
     pub key: Option<&'a [u8]>,
-    pub open: bool,
+    pub status: Status,
     /// See [`is_pointer`].
     pub pointer: bool,
     pub payload_size: u64,
@@ -109,6 +110,7 @@ pub struct Planner<'p> {
     kinds: Kinds,
     entries: Vec<Entry>,
     excluded: BTreeMap<Exclusion, u64>,
+    held_by: Option<ReplayId>,
     /// The latest failure of a recovered letter, by source and lane.
     recovered: HashMap<String, HashMap<i64, Timestamp>>,
 }
@@ -122,6 +124,7 @@ impl<'p> Planner<'p> {
             kinds: Kinds::default(),
             entries: Vec::new(),
             excluded: BTreeMap::new(),
+            held_by: None,
             recovered: HashMap::new(),
         }
     }
@@ -131,6 +134,11 @@ impl<'p> Planner<'p> {
         if count > 0 {
             *self.excluded.entry(why).or_default() += count;
         }
+    }
+
+    /// Names a replay that has candidates in hand.
+    pub fn held_by(&mut self, replay: Option<ReplayId>) {
+        self.held_by = replay;
     }
 
     /// Takes the next candidate, not older than the one before.
@@ -154,7 +162,9 @@ impl<'p> Planner<'p> {
     }
 
     fn judge(&self, candidate: &Candidate<'_>) -> Option<Exclusion> {
-        if !candidate.open {
+        if candidate.status == Status::Claimed {
+            Some(Exclusion::Held)
+        } else if candidate.status != Status::Open {
             Some(Exclusion::NotOpen)
         } else if !self.policy.sources.contains_key(candidate.kind.source) {
             Some(Exclusion::NoTarget)
@@ -208,7 +218,9 @@ impl<'p> Planner<'p> {
         self.leave_out_spanning();
         let parts = self.parts();
         let approvals_needed = self.approvals_needed(&parts);
-        let excluded = self.excluded.into_iter().map(|(why, count)| Excluded { why, count }).collect();
+        let held_by = |why: Exclusion| self.held_by.filter(|_| why == Exclusion::Held);
+        let excluded = self.excluded.into_iter();
+        let excluded = excluded.map(|(why, count)| Excluded { why, count, held_by: held_by(why) }).collect();
         Plan { parts, excluded, approvals_needed }
     }
 

@@ -105,13 +105,14 @@ pub(crate) const fn item(state: ItemState) -> &'static str {
 
 pub(crate) const fn exclusion(why: Exclusion) -> &'static str {
     match why {
-        Exclusion::NotOpen => "not open: in another replay, sent, or closed by a decision",
+        Exclusion::NotOpen => "not open: sent, in doubt, or closed by a decision",
         Exclusion::Exhausted => "replayed as often as a letter may be",
         Exclusion::PointerOnly => "only a pointer; the record itself is gone",
         Exclusion::TooLarge => "larger than is sent",
         Exclusion::Superseded => "a later message of the same key was handled already, and order matters",
         Exclusion::KeySpansClasses => "another failure of the same key must go first, and order matters",
         Exclusion::NoTarget => "its source has no queue to send to",
+        Exclusion::Held => "in the hand of a replay that has not ended",
     }
 }
 

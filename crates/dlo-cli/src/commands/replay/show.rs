@@ -72,7 +72,8 @@ pub(super) fn plan(out: Out, replay: &Value) -> Outcome {
     }
     for left_out in list(replay, "excluded") {
         let why = match text_of(left_out, "why").as_str() {
-            "not_open" => "not open".to_string(),
+            "not_open" => "sent, in doubt, or closed already".to_string(),
+            "held" => held(left_out),
             "exhausted" => "replayed as often as allowed (exhausted)".to_string(),
             "pointer_only" => "only a pointer, the record is gone".to_string(),
             "too_large" => "too large".to_string(),
@@ -93,6 +94,14 @@ pub(super) fn plan(out: Out, replay: &Value) -> Outcome {
     let apart =
         if parts > 1 { format!(", in {parts} parts, one cause after the other") } else { String::new() };
     out.line(format!("{}{apart}, {}", letters(number(replay, "total")), how(replay)))
+}
+
+/// Who has them, and how they get free: a replay that was stopped keeps what it did not send.
+fn held(left_out: &Value) -> String {
+    let replay = clean(&text_of(left_out, "held_by"));
+    let resume =
+        format!("send them by: dlo replay resume {replay}, or free them by: dlo replay cancel {replay}");
+    format!("in the hand of replay {replay}, which has not ended; {resume}")
 }
 
 fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {

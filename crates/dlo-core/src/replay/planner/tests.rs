@@ -20,7 +20,7 @@ fn candidate(n: u64, class: &'static str) -> Candidate<'static> {
         letter: LetterId(uuid::Uuid::from_u128(u128::from(n))),
         kind,
         key: Some(b"C-1"),
-        open: true,
+        status: Status::Open,
         pointer: false,
         payload_size: 100,
         replays: 0,
@@ -62,7 +62,7 @@ fn each_exclusion_is_counted_and_what_is_left_is_the_plan() {
     let elsewhere = Kind { source: "mail", ..candidate(0, "A").kind };
     let candidates = [
         candidate(1, "A"),
-        Candidate { open: false, ..candidate(2, "A") },
+        Candidate { status: Status::Discarded, ..candidate(2, "A") },
         Candidate { kind: elsewhere, ..candidate(3, "A") },
         Candidate { pointer: true, ..candidate(4, "A") },
         Candidate { payload_size: 1_001, ..candidate(5, "A") },

@@ -1,7 +1,8 @@
 //! What was agreed to: how many of which kind, what is left out and why, what is doubtful, how it is sent, and the same as a
 //! command.
 
-use dlo_core::replay::{DoubtPolicy, PlannedKind, Replay, Settings, Target};
+use dlo_core::id::ReplayId;
+use dlo_core::replay::{DoubtPolicy, Excluded, PlannedKind, Replay, Settings, Target};
 use dlo_core::time::Timestamp;
 
 use super::command;
@@ -21,9 +22,17 @@ pub(super) struct KindLine {
     pub(super) newest: When,
 }
 
+/// Letters that match and are left out for one reason.
+pub(super) struct LeftOut {
+    pub(super) count: String,
+    pub(super) why: &'static str,
+    /// The replay that has them in hand.
+    pub(super) held_by: Option<ReplayId>,
+}
+
 pub(super) struct Plan {
     pub(super) kinds: Vec<KindLine>,
-    pub(super) excluded: Vec<(String, &'static str)>,
+    pub(super) excluded: Vec<LeftOut>,
     pub(super) doubts: Vec<String>,
     pub(super) settings: Vec<(&'static str, String)>,
     /// What the broker can tell after a send.
@@ -40,11 +49,7 @@ impl Plan {
         let left = std::time::Duration::from_secs(replay.expires_at.since(now).as_secs());
         Self {
             kinds: replay.by_class.iter().map(|kind| KindLine::new(kind, now)).collect(),
-            excluded: replay
-                .excluded
-                .iter()
-                .map(|one| (words::number(one.count), words::exclusion(one.why)))
-                .collect(),
+            excluded: replay.excluded.iter().map(LeftOut::new).collect(),
             doubts: replay.doubts.clone(),
             settings: settings(&replay.settings),
             afterwards: facts.map(|facts| source::afterwards(&facts.capabilities)).unwrap_or_default(),
@@ -52,6 +57,12 @@ impl Plan {
             expires_in: dlo_core::units::HumanDuration(left).to_string(),
             cli: commands(replay, office),
         }
+    }
+}
+
+impl LeftOut {
+    fn new(one: &Excluded) -> Self {
+        Self { count: words::number(one.count), why: words::exclusion(one.why), held_by: one.held_by }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use deadpool_postgres::Transaction;
-use dlo_core::id::LetterId;
+use dlo_core::id::{LetterId, ReplayId};
 use dlo_core::letter::Status;
 use dlo_core::replay::planner::{Candidate, Kind, MOST_MEMBERS, Member, Planner, TooMany};
 use dlo_core::replay::{Exclusion, ItemState, Replay, ReplayState};
@@ -12,13 +12,13 @@ use futures::TryStreamExt;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-use super::super::rows::{maybe_text, number, text};
+use super::super::rows::{maybe_text, number, status, text};
 use super::super::text::escape;
 use super::super::{audit, read_error, search};
 use super::hand::add_counts;
 use super::rows::{self, ReplayRow};
 use crate::place::Place;
-use crate::planned::{Planned, distinct, not_written, open_and_not, write_up};
+use crate::planned::{Asked, Planned, distinct, not_written, write_up};
 use crate::replays::{Members, NewReplay};
 use crate::{Deed, Event, StoreError};
 
@@ -90,11 +90,18 @@ async fn decide(db: &Transaction<'_>, new: &NewReplay, now: Timestamp) -> Result
     let mut planner = Planner::new(&new.policy, &new.settings, now);
     let places = match &new.members {
         Members::Query { query, .. } => {
-            let (open, others) = open_and_not(query);
-            planner.exclude(Exclusion::NotOpen, search::count(db, &others, u64::MAX, None).await?.letters);
-            search::places(db, &open, MOST_MEMBERS).await?
+            let asked = Asked::of(query);
+            for (why, query) in [(Exclusion::NotOpen, &asked.others), (Exclusion::Held, &asked.held)] {
+                planner.exclude(why, search::count(db, query, u64::MAX, None).await?.letters);
+            }
+            planner.held_by(holder(db, &search::places(db, &asked.held, 1).await?).await?);
+            search::places(db, &asked.open, MOST_MEMBERS).await?
         }
-        Members::Ids(ids) => places_of(db, ids).await?,
+        Members::Ids(ids) => {
+            let places = places_of(db, ids).await?;
+            planner.held_by(holder(db, &places).await?);
+            places
+        }
     };
     if places.len() > MOST_MEMBERS {
         return Err(too_many(TooMany));
@@ -130,6 +137,17 @@ async fn places_of(db: &Transaction<'_>, ids: &[LetterId]) -> Result<Vec<Place>,
     Ok(places)
 }
 
+/// A replay that has one of these letters in hand.
+async fn holder(db: &Transaction<'_>, places: &[Place]) -> Result<Option<ReplayId>, StoreError> {
+    let sql =
+        "SELECT r.id FROM letters l JOIN replay_items i ON i.letter = l.id JOIN replays r ON r.seq = i.replay
+                WHERE l.place = ANY($1) AND l.status = $2 AND i.state = ANY($3) LIMIT 1";
+    let places: Vec<i64> = places.iter().map(|place| place.0).collect();
+    let held = [ItemState::Claimed, ItemState::Intended].map(|state| i16::from(state.number())).to_vec();
+    let found = db.query_opt(sql, &[&places, &i16::from(Status::Claimed.number()), &held]).await;
+    Ok(found.map_err(read_error)?.map(|row| ReplayId(row.get(0))))
+}
+
 async fn offer(db: &Transaction<'_>, places: &[Place], planner: &mut Planner<'_>) -> Result<(), StoreError> {
     let places: Vec<i64> = places.iter().map(|place| place.0).collect();
     let sql = "SELECT l.id, l.status, l.msg_key, l.payload_size, l.replays, l.failed_at,
@@ -152,7 +170,7 @@ async fn offer(db: &Transaction<'_>, places: &[Place], planner: &mut Planner<'_>
                 consumer: consumer.as_deref(),
             },
             key: row.get(2),
-            open: row.get::<_, i16>(1) == i16::from(Status::Open.number()),
+            status: status(row.get(1))?,
             pointer: row.get(6),
             payload_size: number(row.get(3), "letters.payload_size")?,
             replays: number(row.get(4), "letters.replays")?,

@@ -7,19 +7,19 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::mpsc::Sender;
 
-use dlo_core::id::LetterId;
+use dlo_core::id::{LetterId, ReplayId};
 use dlo_core::letter::Status;
 use dlo_core::replay::planner::{Candidate, Kind, MOST_MEMBERS, Member, Planner, TooMany};
 use dlo_core::replay::{Exclusion, ItemState, ReplayState};
 use dlo_core::time::Timestamp;
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, OptionalExtension, params};
 
 use super::super::catalog::{GroupRow, uuid};
 use super::super::writer::{Job, Shared, Writer};
 use super::super::{audit, read, read_error, rows as letters, search, steps};
 use super::rows::{self, ReplayRow};
 use crate::place::Place;
-use crate::planned::{Planned, distinct, open_and_not, write_up};
+use crate::planned::{Asked, Planned, distinct, write_up};
 use crate::replays::{Members, NewReplay};
 use crate::{Deed, Event, StoreError};
 
@@ -39,11 +39,21 @@ pub(super) fn decide(
     let mut planner = Planner::new(&new.policy, &new.settings, now);
     let places = match &new.members {
         Members::Query { query, .. } => {
-            let (open, others) = open_and_not(query);
-            planner.exclude(Exclusion::NotOpen, search::count(db, shared, &others, u64::MAX, None)?.letters);
-            search::places(db, shared, &open, MOST_MEMBERS)?
+            let asked = Asked::of(query);
+            let mut leave_out = |why, query| {
+                search::count(db, shared, query, u64::MAX, None)
+                    .map(|count| planner.exclude(why, count.letters))
+            };
+            leave_out(Exclusion::NotOpen, &asked.others)?;
+            leave_out(Exclusion::Held, &asked.held)?;
+            planner.held_by(holder(db, &search::places(db, shared, &asked.held, 1)?)?);
+            search::places(db, shared, &asked.open, MOST_MEMBERS)?
         }
-        Members::Ids(ids) => places_of(db, shared, ids)?,
+        Members::Ids(ids) => {
+            let places = places_of(db, shared, ids)?;
+            planner.held_by(holder(db, &places)?);
+            places
+        }
     };
     if places.len() > MOST_MEMBERS {
         return Err(too_many(TooMany));
@@ -64,6 +74,19 @@ fn places_of(db: &Connection, shared: &Shared, ids: &[LetterId]) -> Result<Vec<P
     let mut places = found.collect::<Result<Vec<_>, StoreError>>()?;
     places.sort_unstable();
     Ok(places)
+}
+
+/// A replay that has one of these letters in hand.
+fn holder(db: &Connection, places: &[Place]) -> Result<Option<ReplayId>, StoreError> {
+    let sql = "SELECT r.id FROM letters l JOIN replay_items i ON i.letter = l.id JOIN replays r ON r.row = i.replay
+                WHERE l.place IN (SELECT value FROM json_each(?1)) AND l.status = ?2 AND i.state IN (?3, ?4) LIMIT 1";
+    let [claimed, intended] = [ItemState::Claimed, ItemState::Intended].map(ItemState::number);
+    let places = steps::json_array(places.iter().map(|place| place.0));
+    db.query_row(sql, params![places, Status::Claimed.number(), claimed, intended], |row| {
+        uuid(row.get_ref(0)?.as_blob().map_err(|_| letters::unreadable("replays.id"))?).map(ReplayId)
+    })
+    .optional()
+    .map_err(read_error)
 }
 
 /// The words of a group, copied once, so that the catalog is not held while rows are read.
@@ -137,7 +160,7 @@ fn candidate<'r>(row: &'r rusqlite::Row<'_>, words: &'r Words) -> rusqlite::Resu
         letter: LetterId(uuid(id)?),
         kind,
         key: row.get_ref(3)?.as_blob_or_null().map_err(rusqlite::Error::from)?,
-        open: row.get::<_, u8>(2)? == Status::Open.number(),
+        status: Status::from_number(row.get(2)?).ok_or_else(|| letters::unreadable("letters.status"))?,
         pointer: row.get(10)?,
         payload_size: row.get::<_, i64>(4)? as u64,
         replays: row.get(5)?,

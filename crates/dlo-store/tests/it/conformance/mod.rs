@@ -144,6 +144,7 @@ macro_rules! conformance {
                 a_plan_says_what_it_was_told
                 what_is_left_out_of_a_plan_is_counted
                 only_open_letters_are_members_whatever_the_query_says
+                what_another_replay_has_in_hand_is_left_out_by_its_name
                 a_plan_of_ids_has_these_and_no_others
                 several_causes_become_children_by_their_oldest_letter
                 order_holds_back_superseded_letters_and_keys_that_span_classes

@@ -128,6 +128,25 @@ pub(crate) async fn only_open_letters_are_members_whatever_the_query_says(home: 
     assert_eq!(found(words).await, (1, vec![(Exclusion::NotOpen, 3)]));
 }
 
+pub(crate) async fn what_another_replay_has_in_hand_is_left_out_by_its_name(home: &dyn Home) {
+    let store = home.open().await;
+    let ids = insert(&store, (0..4).map(|n| letter(n, |_| {})).collect()).await;
+    let first = Members::Ids(ids[..2].to_vec());
+    let holder = store.plan(new_replay(first, policy(&["orders"])), NOW).await.unwrap();
+    let (holder, lease) = started(&store, holder).await;
+    store.claim(&Run { id: holder.id, lease: &lease }, 1_000, NOW).await.unwrap();
+    let named = |replay: &Replay| {
+        replay.excluded.iter().map(|one| (one.why, one.count, one.held_by)).collect::<Vec<_>>()
+    };
+    let whole = query([Matcher::Type("OrderPlaced".into())]);
+    for members in [of_query(whole), Members::Ids(ids.clone())] {
+        let replay = store.plan(new_replay(members, policy(&["orders"])), NOW).await.unwrap();
+        assert_eq!(letters_of(&store, replay.id).await, ids[2..]);
+        assert_eq!(named(&replay), [(Exclusion::Held, 2, Some(holder.id))]);
+        assert_eq!(store.replay(replay.id).await.unwrap().excluded, replay.excluded);
+    }
+}
+
 pub(crate) async fn a_plan_of_ids_has_these_and_no_others(home: &dyn Home) {
     let store = home.open().await;
     let ids = insert(&store, (0..4).map(|n| letter(n, |_| {})).collect()).await;

@@ -6,9 +6,13 @@
 //! and [`wanted`] says which of them every match has. An exact value (a key, a header, a JSON field) becomes one
 //! token that is a hash of its field and value. A hit is verified against the row, so an index may promise too much.
 
+mod hashes;
+
 use std::borrow::Cow;
 
 use serde_json::Value;
+
+pub use hashes::payload_hashes;
 
 /// Characters of a gram.
 pub const GRAM: usize = 5;
@@ -138,78 +142,37 @@ pub fn payload_field(path: &[impl AsRef<str>]) -> String {
 pub fn json_fields(document: &Value, visit: &mut impl FnMut(&[&str], &str)) -> bool {
     let mut left = FIELDS;
     let mut path: Vec<&str> = Vec::new();
-    walk(document, &mut path, &mut left, &mut |path: &Vec<&str>, value| visit(path, value))
+    walk(document, &mut path, &mut left, visit)
 }
 
-/// The same walk with the [`exact_hash`] of each field and value. The hash is carried down the path: a long name is read
-/// once, however many fields lie below it.
-pub fn json_hashes(document: &Value, visit: &mut impl FnMut(u64)) -> bool {
-    let mut left = FIELDS;
-    let mut path = Hashed(vec![on(EMPTY, ROOT.as_bytes())]);
-    walk(document, &mut path, &mut left, &mut |path: &Hashed, value| {
-        visit(on(on(path.0.last().copied().unwrap_or(EMPTY), &[0]), value.as_bytes()));
-    })
-}
-
-/// Where a walk is in its document.
-trait Trail<'a> {
-    fn enter(&mut self, name: &'a str);
-    fn leave(&mut self);
-}
-
-impl<'a> Trail<'a> for Vec<&'a str> {
-    fn enter(&mut self, name: &'a str) {
-        self.push(name);
-    }
-
-    fn leave(&mut self) {
-        self.pop();
-    }
-}
-
-/// The hashes of the field's name so far, one for each step down.
-struct Hashed(Vec<u64>);
-
-impl<'a> Trail<'a> for Hashed {
-    fn enter(&mut self, name: &'a str) {
-        let hash = self.0.last().copied().unwrap_or(EMPTY);
-        self.0.push(on(on(hash, STEP.encode_utf8(&mut [0; 4]).as_bytes()), name.as_bytes()));
-    }
-
-    fn leave(&mut self) {
-        self.0.pop();
-    }
-}
-
-fn walk<'a, T: Trail<'a>>(
+fn walk<'a>(
     value: &'a Value,
-    path: &mut T,
+    path: &mut Vec<&'a str>,
     left: &mut usize,
-    visit: &mut impl FnMut(&T, &str),
+    visit: &mut impl FnMut(&[&str], &str),
 ) -> bool {
     if *left == 0 {
         return false;
     }
+    let mut seen = |text: &str| {
+        *left -= 1;
+        visit(path, text);
+        true
+    };
     match value {
+        Value::String(text) => seen(text),
+        Value::Number(number) => seen(&number.to_string()),
+        Value::Bool(true) => seen("true"),
+        Value::Bool(false) => seen("false"),
+        Value::Null => seen("null"),
         Value::Object(fields) => fields.iter().all(|(name, inner)| {
-            path.enter(name);
+            path.push(name);
             let all = walk(inner, path, left, visit);
-            path.leave();
+            path.pop();
             all
         }),
         Value::Array(items) => items.iter().all(|item| walk(item, path, left, visit)),
-        Value::String(text) => seen(path, left, visit, text),
-        Value::Number(number) => seen(path, left, visit, &number.to_string()),
-        Value::Bool(true) => seen(path, left, visit, "true"),
-        Value::Bool(false) => seen(path, left, visit, "false"),
-        Value::Null => seen(path, left, visit, "null"),
     }
-}
-
-fn seen<T>(path: &T, left: &mut usize, visit: &mut impl FnMut(&T, &str), text: &str) -> bool {
-    *left -= 1;
-    visit(path, text);
-    true
 }
 
 /// Whether a JSON payload has `value` at `path`, among the fields that are indexed.
@@ -274,21 +237,6 @@ mod tests {
         assert!(payload_has(payload, &at("paid"), "true"));
         assert!(!payload_has(payload, &at("customer"), "CUST-441"));
         assert!(!payload_has(b"not json", &at("customer.id"), "CUST-441"));
-    }
-
-    #[test]
-    fn a_hash_carried_down_the_walk_is_that_of_the_whole_path() {
-        let document = serde_json::json!({
-            "customer": { "id": "CUST-441", "tags": ["a", { "b": null }], "": { "": 7 } },
-            "lines": [[{ "sku": 7.5 }], true], "straße": { "größe": "x" }, "empty": {},
-        });
-        let (mut one_by_one, mut carried) = (Vec::new(), Vec::new());
-        json_fields(&document, &mut |path, value| {
-            one_by_one.push(exact_hash(&payload_field(path), value.as_bytes()));
-        });
-        json_hashes(&document, &mut |hash| carried.push(hash));
-        assert_eq!(one_by_one.len(), 7);
-        assert_eq!(carried, one_by_one);
     }
 
     #[test]

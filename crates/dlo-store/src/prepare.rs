@@ -109,9 +109,7 @@ pub(crate) fn exact_hashes(cold: &Cold, visit: &mut impl FnMut(u64)) {
             visit(words::exact_hash(&header_field(&header.name), value));
         }
     }
-    if let Ok(document) = serde_json::from_slice(&cold.payload.0) {
-        words::json_hashes(&document, visit);
-    }
+    words::payload_hashes(&cold.payload.0, visit);
 }
 
 /// The tokens of a letter's texts and fields, each once. Indexed behind the write.

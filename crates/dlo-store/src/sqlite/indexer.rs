@@ -3,6 +3,9 @@
 //! It reads with a connection of its own, so that unpacking and sorting cost the writer nothing; what it built is
 //! written by the writer between two batches. After each turn segments are merged where there are many, and what died
 //! in them is left out.
+//!
+//! While letters pour in it stands back, so that a burst has the processors to itself: until [`ROOM`] wait, which a
+//! search scans meanwhile, and which are indexed within a second or two when the burst is over.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,6 +21,10 @@ use crate::StoreError;
 
 /// How often it is looked whether blocks wait.
 const LOOK: Duration = Duration::from_millis(200);
+/// Letters that may wait while more pour in.
+const ROOM: u64 = 40_000;
+/// New letters between two looks that are a burst: some thousands a second.
+const BURST: u64 = 1_000;
 /// How long after a failure it is tried again.
 const PAUSE: Duration = Duration::from_secs(10);
 
@@ -40,10 +47,12 @@ impl Indexing {
 }
 
 fn run(reader: &Connection, shared: &Shared, jobs: &Sender<Job>, ended: &Receiver<()>) {
-    let mut patience = LOOK;
+    let (mut patience, mut before) = (LOOK, 0);
     while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(patience) {
         patience = LOOK;
-        if shared.unindexed.load(Ordering::Relaxed) == 0 {
+        let waiting = shared.unindexed.load(Ordering::Relaxed);
+        let new = waiting.saturating_sub(std::mem::replace(&mut before, waiting));
+        if waiting == 0 || (new > BURST && waiting < ROOM) {
             continue;
         }
         match turn(reader, jobs) {

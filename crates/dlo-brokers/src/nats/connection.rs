@@ -84,9 +84,12 @@ impl Connection {
             }
             Identity::Token(token) => Ok(options.token(token.reveal().to_owned())),
             Identity::Nkey(seed) => Ok(options.nkey(seed.reveal().to_owned())),
-            Identity::Credentials(text) => options.credentials(text.reveal()).map_err(|cause| {
-                BrokerError::Refused(format!("`credentials` holds no JWT with its seed: {cause}"))
-            }),
+            // The client looks for whole lines, and the last one may have lost its end on the way.
+            Identity::Credentials(text) => {
+                options.credentials(&format!("{}\n", text.reveal())).map_err(|cause| {
+                    BrokerError::Refused(format!("`credentials` holds no JWT with its seed: {cause}"))
+                })
+            }
         }
     }
 

@@ -2,6 +2,7 @@
 //!
 //! | room | what |
 //! |---|---|
+//! | [`bench`] | what benchmarks share: numbers, runners, bars, and the record of every figure |
 //! | [`conformance`] | what every broker adapter must do, by declared capability |
 //! | [`clock`] | clocks that tests own |
 //! | [`faults`] | wrappers that fail when the test says so |
@@ -10,6 +11,7 @@
 
 #![expect(clippy::expect_used, clippy::panic, reason = "in tests, to stop is how a failure is told")]
 
+pub mod bench;
 pub mod clock;
 pub mod conformance;
 pub mod faults;

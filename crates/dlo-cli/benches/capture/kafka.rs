@@ -10,8 +10,9 @@ use rdkafka::config::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
 use rdkafka::message::{Headers as _, Message as _};
 
-use crate::rounds::{self, Runner};
+use crate::runner::{self, Runner};
 use crate::sink::{Row, Sink};
+use crate::usage::Meter;
 use crate::{Asked, message, office, python};
 
 const TOPIC: &str = "orders.dlq";
@@ -36,22 +37,23 @@ pub(crate) async fn run(asked: Asked<'_>) {
     for round in 0..=asked.rounds {
         let drained = tokio::task::block_in_place(|| office::drain(asked.scratch, &source, asked.letters));
         let database = asked.scratch.join(format!("kafka-{round}.db"));
+        let meter = Meter::start();
         let spent = tokio::task::block_in_place(|| bare_loop(&bootstrap, round, &database, asked.letters));
+        let least = meter.round(asked.letters, spent);
         let database = asked.scratch.join(format!("kafka-py-{round}.db")).to_string_lossy().into_owned();
         let batched = tokio::task::block_in_place(|| {
             python::drain("kafka_topic.py", &[&bootstrap, TOPIC, &database], asked.letters)
         });
         if round > 0 {
-            ours.took(asked.letters, drained.spent);
-            ours.weighed(drained.peak_mb);
-            bare.took(asked.letters, spent);
-            batch.took(asked.letters, batched);
+            ours.did(drained);
+            bare.did(least);
+            batch.did(batched);
         }
     }
-    rounds::show(&[&ours, &bare, &batch]);
-    ours.against(&batch, 2.0);
-    ours.against(&bare, 0.6);
-    ours.within(128.0);
+    runner::show("W3", "Kafka", &[&ours, &bare, &batch]);
+    ours.against(&batch, "capture.kafka.batch");
+    ours.against(&bare, "capture.kafka.bare");
+    ours.weighs("capture.kafka.memory");
 }
 
 /// Polls a thousand, stores them in one transaction, commits the offsets. The clock starts with the first record.

@@ -14,16 +14,15 @@ use std::path::{Path, PathBuf};
 
 mod interpreter;
 mod kafka;
-#[path = "../ground/measure.rs"]
-mod measure;
 mod message;
 mod nats;
 mod office;
 mod python;
 mod rabbitmq;
 mod redis;
-mod rounds;
 mod sink;
+
+use dlo_testkit::bench::{runner, usage};
 
 /// What the command line asks for.
 #[derive(Debug, Clone, Copy)]

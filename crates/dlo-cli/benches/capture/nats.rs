@@ -7,8 +7,9 @@ use dlo_core::broker::TopologySpec;
 use dlo_testkit::harness::nats::{Nats, Release};
 use futures::StreamExt;
 
-use crate::rounds::{self, Runner};
+use crate::runner::{self, Runner};
 use crate::sink::{Row, Sink};
+use crate::usage::Meter;
 use crate::{Asked, message, office};
 
 const SUBJECT: &str = "orders.dlq";
@@ -30,17 +31,18 @@ pub(crate) async fn run(asked: Asked<'_>) {
         let drained = tokio::task::block_in_place(|| office::drain(asked.scratch, &source, asked.letters));
         purge(&url).await;
         message::fill(&broker, SUBJECT, asked.letters).await;
-        let spent = bare_loop(&url, &asked.scratch.join(format!("nats-{round}.db")), asked.letters).await;
+        let database = asked.scratch.join(format!("nats-{round}.db"));
+        let meter = Meter::start();
+        let least = meter.round(asked.letters, bare_loop(&url, &database, asked.letters).await);
         purge(&url).await;
         if counts {
-            ours.took(asked.letters, drained.spent);
-            ours.weighed(drained.peak_mb);
-            bare.took(asked.letters, spent);
+            ours.did(drained);
+            bare.did(least);
         }
     }
-    rounds::show(&[&ours, &bare]);
-    ours.against(&bare, 0.8);
-    ours.within(128.0);
+    runner::show("W3", "NATS", &[&ours, &bare]);
+    ours.against(&bare, "capture.nats.bare");
+    ours.weighs("capture.nats.memory");
 }
 
 async fn stream(url: &str) -> jetstream::stream::Stream {

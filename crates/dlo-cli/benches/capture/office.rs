@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use dlo_core::broker::Broker;
 
-use crate::measure;
+use crate::runner::Round;
+use crate::usage::{Usage, servers};
 
 /// The broker that a `[brokers.x]` section describes, to fill its queues.
 pub(crate) async fn broker(section: &str) -> Arc<dyn Broker> {
@@ -17,17 +18,10 @@ pub(crate) async fn broker(section: &str) -> Arc<dyn Broker> {
     dlo_brokers::connect(&config, Arc::new(dlo_testkit::clock::TokioClock::new())).await.expect("a broker")
 }
 
-/// What a run took, and what it weighed.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Drained {
-    pub(crate) spent: Duration,
-    pub(crate) peak_mb: f64,
-}
-
 /// Drains the queue of `source` (a `[brokers.x]` and a `[[sources]]` section) until `count` letters are stored.
 ///
 /// The clock runs from the moment the office answers, which is when capture begins.
-pub(crate) fn drain(scratch: &Path, source: &str, count: u64) -> Drained {
+pub(crate) fn drain(scratch: &Path, source: &str, count: u64) -> Round {
     let data = scratch.join("office");
     let _ = std::fs::remove_dir_all(&data);
     let config = scratch.join("office.toml");
@@ -47,7 +41,8 @@ pub(crate) fn drain(scratch: &Path, source: &str, count: u64) -> Drained {
             .expect("start dlo serve"),
     );
     let began = Instant::now();
-    let mut ready: Option<Instant> = None;
+    let pid = office.0.id();
+    let mut ready: Option<(Instant, Usage, Duration)> = None;
     loop {
         assert!(
             began.elapsed() < Duration::from_secs(300),
@@ -55,12 +50,20 @@ pub(crate) fn drain(scratch: &Path, source: &str, count: u64) -> Drained {
         );
         let (status, body) = get(port, "/api/v1/stats");
         if status == 200 {
-            let start = *ready.get_or_insert_with(Instant::now);
+            let (start, before, served) =
+                *ready.get_or_insert_with(|| (Instant::now(), Usage::of(pid), servers(Some(pid))));
             let total = number_behind(&body, "\"total\":");
             assert!(total <= count, "{total} letters of {count}: some are twice");
             if total == count {
-                let peak_mb = measure::peak_mb(Some(office.0.id()));
-                return Drained { spent: start.elapsed(), peak_mb };
+                let spent = start.elapsed();
+                let client = Usage::of(pid).since(before);
+                return Round {
+                    messages: count,
+                    spent,
+                    client: Some(client.cpu),
+                    server: Some(servers(Some(pid)).saturating_sub(served)),
+                    peak_mb: Some(client.peak_mb),
+                };
             }
         }
         std::thread::sleep(Duration::from_millis(if ready.is_some() { 20 } else { 2 }));

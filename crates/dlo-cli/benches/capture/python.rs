@@ -4,10 +4,14 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::interpreter;
+use crate::runner::Round;
+use crate::usage::Meter;
 
 /// Runs `bench/peers/<script>`, which prints the number of letters it stored and the seconds that it took.
-pub(crate) fn drain(script: &str, arguments: &[&str], count: u64) -> Duration {
-    let output = Command::new(interpreter::python())
+pub(crate) fn drain(script: &str, arguments: &[&str], count: u64) -> Round {
+    let python = interpreter::python();
+    let meter = Meter::start();
+    let output = Command::new(python)
         .arg(interpreter::root().join("bench/peers").join(script))
         .args(arguments)
         .arg(count.to_string())
@@ -19,5 +23,5 @@ pub(crate) fn drain(script: &str, arguments: &[&str], count: u64) -> Duration {
     let stored: u64 = words.next().and_then(|word| word.parse().ok()).expect("the peer says a number");
     let seconds: f64 = words.next().and_then(|word| word.parse().ok()).expect("the peer says its seconds");
     assert_eq!(stored, count, "{script} stored another number");
-    Duration::from_secs_f64(seconds)
+    meter.round(count, Duration::from_secs_f64(seconds))
 }

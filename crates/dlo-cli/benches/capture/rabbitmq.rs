@@ -9,7 +9,8 @@ use lapin::options::{BasicAckOptions, BasicConsumeOptions, BasicQosOptions, Queu
 use lapin::types::FieldTable;
 use lapin::{Connection, ConnectionProperties};
 
-use crate::rounds::{self, Runner};
+use crate::runner::{self, Runner};
+use crate::usage::Meter;
 use crate::{Asked, message, office, python};
 
 const QUEUE: &str = "orders.dlq";
@@ -35,7 +36,8 @@ pub(crate) async fn run(asked: Asked<'_>) {
         message::fill(&broker, QUEUE, asked.letters).await;
         let drained = tokio::task::block_in_place(|| office::drain(asked.scratch, &source, asked.letters));
         message::fill(&broker, QUEUE, asked.letters).await;
-        let spent = throw_away(&url, asked.letters).await;
+        let meter = Meter::start();
+        let thrown = meter.round(asked.letters, throw_away(&url, asked.letters).await);
         let script = |manner: &str, count: u64| {
             let database = asked.scratch.join(format!("rabbitmq-{manner}-{round}.db"));
             let database = database.to_string_lossy().into_owned();
@@ -48,18 +50,18 @@ pub(crate) async fn run(asked: Asked<'_>) {
         message::fill(&broker, QUEUE, NAIVE).await;
         let one_by_one = script("naive", NAIVE);
         if counts {
-            ours.took(asked.letters, drained.spent);
-            ours.weighed(drained.peak_mb);
-            bare.took(asked.letters, spent);
-            batch.took(asked.letters, batched);
-            naive.took(NAIVE, one_by_one);
+            ours.did(drained);
+            bare.did(thrown);
+            batch.did(batched);
+            naive.did(one_by_one);
         }
     }
-    rounds::show(&[&ours, &bare, &batch, &naive]);
-    ours.against(&bare, 0.85);
-    ours.against(&batch, 1.1);
-    ours.against(&naive, 100.0);
-    ours.within(128.0);
+    runner::show("W1", "RabbitMQ", &[&ours, &bare, &batch, &naive]);
+    ours.against(&bare, "capture.rabbitmq.bare");
+    ours.against(&batch, "capture.rabbitmq.batch");
+    ours.against(&naive, "capture.rabbitmq.naive");
+    ours.costs("capture.rabbitmq.cpu");
+    ours.weighs("capture.rabbitmq.memory");
 }
 
 async fn declare(url: &str) {

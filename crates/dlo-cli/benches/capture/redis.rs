@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use dlo_testkit::harness::redis::Redis;
 use redis::streams::StreamReadReply;
 
-use crate::rounds::{self, Runner};
+use crate::runner::{self, Runner};
+use crate::usage::Meter;
 use crate::{Asked, message, office, python};
 
 const STREAM: &str = "orders:dlq";
@@ -27,23 +28,23 @@ pub(crate) async fn run(asked: Asked<'_>) {
         refill(&url, &broker, asked.letters).await;
         let drained = tokio::task::block_in_place(|| office::drain(asked.scratch, &source, asked.letters));
         refill(&url, &broker, asked.letters).await;
-        let thrown = throw_away(&url, asked.letters).await;
+        let meter = Meter::start();
+        let thrown = meter.round(asked.letters, throw_away(&url, asked.letters).await);
         refill(&url, &broker, asked.letters).await;
         let database = asked.scratch.join(format!("redis-{round}.db")).to_string_lossy().into_owned();
         let batched = tokio::task::block_in_place(|| {
             python::drain("redis_stream.py", &[&url, STREAM, &database], asked.letters)
         });
         if counts {
-            ours.took(asked.letters, drained.spent);
-            ours.weighed(drained.peak_mb);
-            bare.took(asked.letters, thrown);
-            batch.took(asked.letters, batched);
+            ours.did(drained);
+            bare.did(thrown);
+            batch.did(batched);
         }
     }
-    rounds::show(&[&ours, &bare, &batch]);
-    ours.against(&batch, 2.0);
-    ours.against(&bare, 0.5);
-    ours.within(128.0);
+    runner::show("W2", "Redis", &[&ours, &bare, &batch]);
+    ours.against(&batch, "capture.redis.batch");
+    ours.against(&bare, "capture.redis.bare");
+    ours.weighs("capture.redis.memory");
 }
 
 /// Empties the server and fills the stream anew.

@@ -2,9 +2,9 @@
 
 use dlo_testkit::harness::kafka::Kafka;
 
-use crate::contest::Runner;
 use crate::office::Office;
 use crate::place::{DEAD, Place, QUEUE};
+use crate::runner::{self, Runner};
 use crate::{Asked, message, peer};
 
 pub(crate) async fn run(asked: Asked<'_>) {
@@ -37,7 +37,6 @@ pub(crate) async fn run(asked: Asked<'_>) {
             script.did(&scripted);
         }
     }
-    ours.show();
-    script.show();
-    ours.against(&script, 0.5);
+    runner::show("W4", "Kafka", &[&ours, &script]);
+    ours.against(&script, "redrive.kafka.confluent-kafka");
 }

@@ -14,12 +14,10 @@
 
 use std::path::{Path, PathBuf};
 
-mod contest;
+mod done;
 #[path = "../capture/interpreter.rs"]
 mod interpreter;
 mod kafka;
-#[path = "../ground/measure.rs"]
-mod measure;
 #[path = "../capture/message.rs"]
 mod message;
 mod office;
@@ -29,8 +27,8 @@ mod rabbitmq;
 mod rate;
 mod redis;
 mod shovel;
-#[path = "../runtime/usage.rs"]
-mod usage;
+
+use dlo_testkit::bench::{record, runner, usage};
 
 /// What the command line asks for.
 #[derive(Debug, Clone, Copy)]

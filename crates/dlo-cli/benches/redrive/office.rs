@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::contest::{Done, servers};
-use crate::usage::Usage;
+use crate::done::Done;
+use crate::usage::{Usage, servers};
 
 /// Letters of one chunk on the way in.
 const AT_ONCE: u64 = 100;

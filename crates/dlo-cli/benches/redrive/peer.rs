@@ -3,9 +3,9 @@
 use std::process::Command;
 use std::time::Duration;
 
-use crate::contest::{Done, servers};
+use crate::done::Done;
 use crate::interpreter;
-use crate::usage::Usage;
+use crate::usage::{Usage, servers};
 
 /// Runs `bench/peers/<script>`, which prints: moved, seconds, seconds of processor, megabytes.
 pub(crate) fn run(script: &str, arguments: &[&str], count: u64) -> Done {

@@ -6,9 +6,9 @@ use dlo_testkit::harness::rabbitmq::Rabbitmq;
 use lapin::options::QueuePurgeOptions;
 use lapin::{Channel, Connection, ConnectionProperties};
 
-use crate::contest::Runner;
 use crate::office::Office;
 use crate::place::{DEAD, Place, QUEUE};
+use crate::runner::{self, Runner};
 use crate::{Asked, message, peer, shovel};
 
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -47,11 +47,10 @@ pub(crate) async fn run(asked: Asked<'_>) {
             aio_pika.did(&scripted);
         }
     }
-    for runner in [&ours, &its_own, &aio_pika] {
-        runner.show();
-    }
-    ours.against(&its_own, 0.9);
-    ours.against(&aio_pika, 3.0);
+    runner::show("W4", "RabbitMQ", &[&ours, &its_own, &aio_pika]);
+    ours.against(&its_own, "redrive.rabbitmq.shovel");
+    ours.against(&aio_pika, "redrive.rabbitmq.aio-pika");
+    ours.costs("redrive.rabbitmq.cpu");
 }
 
 /// Everything is in the queue, once, and nothing is left behind; then the queue is emptied. The last acknowledgements of

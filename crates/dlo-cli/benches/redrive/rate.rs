@@ -16,9 +16,9 @@ use dlo_testkit::harness::sqs::Sqs;
 use tokio::sync::watch;
 
 use crate::Asked;
-use crate::measure::bar;
 use crate::office::Office;
 use crate::place::{DEAD, Place, QUEUE};
+use crate::record::Parts;
 
 const EVERYWHERE: [u64; 2] = [50, 500];
 const FAST: [u64; 3] = [50, 500, 5_000];
@@ -27,15 +27,33 @@ const AFTER: Duration = Duration::from_secs(2);
 
 pub(crate) async fn run(asked: Asked<'_>, only: Option<&str>) {
     println!("W5 the pace of a replay, {} s each", asked.seconds);
+    let mut figures = Figures {
+        mean: Parts::new("rate.mean", "%"),
+        second: Parts::new("rate.second", "x"),
+        stop: Parts::new("rate.stop", "ms"),
+    };
     for kind in ["rabbitmq", "kafka", "redis", "nats", "sqs"] {
         if only.is_none_or(|only| only == kind) {
             let place = Place::new(section(kind).await).await;
             let rates: &[u64] = if matches!(kind, "redis" | "nats") { &FAST } else { &EVERYWHERE };
             for rate in rates {
-                one(asked, kind, &place, *rate).await;
+                one(asked, kind, &place, *rate, &mut figures).await;
             }
         }
     }
+    for parts in [figures.mean, figures.second, figures.stop] {
+        parts.worst();
+    }
+}
+
+/// What is taken at each rate of each broker; the worst counts.
+struct Figures {
+    /// Error of the mean, percent.
+    mean: Parts<'static>,
+    /// The fullest second, to what it may hold.
+    second: Parts<'static>,
+    /// The last arrival after a pause was answered, milliseconds.
+    stop: Parts<'static>,
 }
 
 async fn section(kind: &str) -> String {
@@ -51,7 +69,7 @@ async fn section(kind: &str) -> String {
     }
 }
 
-async fn one(asked: Asked<'_>, kind: &str, place: &Place, rate: u64) {
+async fn one(asked: Asked<'_>, kind: &str, place: &Place, rate: u64, figures: &mut Figures) {
     let office = Office::start(asked.scratch, &place.section, QUEUE, DEAD);
     // More than are sent, so that a pause has something to stop.
     let letters = rate * (asked.seconds + 10);
@@ -74,7 +92,7 @@ async fn one(asked: Asked<'_>, kind: &str, place: &Place, rate: u64) {
     let arrivals = arrivals.await.expect("the consumer");
     let sent = tokio::task::block_in_place(|| office.sent(&id));
     assert_eq!(arrivals.len() as u64, sent, "{kind} at {rate}/s: arrived, and recorded as sent");
-    judge(kind, rate, &arrivals, answered);
+    figures.judge(kind, rate, &arrivals, answered);
 }
 
 /// Takes one message first: a consumer that still looks for its place among others would take what gathered meanwhile as one
@@ -109,36 +127,32 @@ async fn arrivals(mut source: Box<dyn Source>, stopped: watch::Receiver<bool>) -
     times
 }
 
-fn judge(kind: &str, rate: u64, arrivals: &[Instant], answered: Instant) {
-    let (Some(first), Some(last)) = (arrivals.first(), arrivals.last()) else {
-        println!("  {kind} at {rate}/s: nothing arrived");
-        return;
-    };
-    let mean = (arrivals.len() - 1) as f64 / last.duration_since(*first).as_secs_f64();
-    let (fullest, from) = fullest_second(arrivals);
-    let from = arrivals[from].duration_since(*first).as_secs_f64();
-    println!(
-        "  {kind} at {rate}/s: {} arrived, mean {mean:.2}/s, fullest second {fullest} ({from:.1} s after the first)",
-        arrivals.len()
-    );
-    bar("error of the mean, percent", (mean / rate as f64 - 1.0).abs() * 100.0, 1.0, false);
-    let (most, why) = most_in_a_second(rate);
-    let verdict = if fullest <= most { "met" } else { "NOT MET" };
-    let over = (fullest as f64 / rate as f64 - 1.0) * 100.0;
-    println!("  bar: fullest second: {fullest} ({over:+.2} %), at most {most} ({why}): {verdict}");
-    let late = last.saturating_duration_since(answered).as_secs_f64() * 1e3;
-    bar("last arrival after a pause was answered, ms", late, 100.0, false);
+impl Figures {
+    fn judge(&mut self, kind: &str, rate: u64, arrivals: &[Instant], answered: Instant) {
+        let (Some(first), Some(last)) = (arrivals.first(), arrivals.last()) else {
+            println!("  {kind} at {rate}/s: nothing arrived");
+            return;
+        };
+        let mean = (arrivals.len() - 1) as f64 / last.duration_since(*first).as_secs_f64();
+        let (fullest, from) = fullest_second(arrivals);
+        let from = arrivals[from].duration_since(*first).as_secs_f64();
+        let most = most_in_a_second(rate);
+        println!(
+            "  {kind} at {rate}/s: {} arrived, mean {mean:.2}/s, fullest second {fullest} of {most} ({from:.1} s after the first)",
+            arrivals.len()
+        );
+        let at = |what: &str| format!("{kind} at {rate}/s: {what}");
+        self.mean.part(&at("error of the mean"), (mean / rate as f64 - 1.0).abs() * 100.0);
+        self.second.part(&at("fullest second to what it may hold"), fullest as f64 / most as f64);
+        let late = last.saturating_duration_since(answered).as_secs_f64() * 1e3;
+        self.stop.part(&at("last arrival after a pause was answered"), late);
+    }
 }
 
 /// What any second may hold: two percent over the rate, in whole messages. Below fifty there are no two percent to see, and at
 /// fifty they are one message: a second that begins with an arrival and ends just behind another has that one too many.
-fn most_in_a_second(rate: u64) -> (u64, &'static str) {
-    let over = rate * 2 / 100;
-    if over <= 1 {
-        (rate + 1, "one message over the rate, the least there is")
-    } else {
-        (rate + over, "+2 %")
-    }
+fn most_in_a_second(rate: u64) -> u64 {
+    rate + (rate * 2 / 100).max(1)
 }
 
 /// The most arrivals in any second that begins with one, and with which one that is.

@@ -2,9 +2,9 @@
 
 use dlo_testkit::harness::redis::Redis;
 
-use crate::contest::Runner;
 use crate::office::Office;
 use crate::place::{DEAD, Place, QUEUE};
+use crate::runner::{self, Runner};
 use crate::{Asked, message, peer};
 
 pub(crate) async fn run(asked: Asked<'_>) {
@@ -32,9 +32,8 @@ pub(crate) async fn run(asked: Asked<'_>) {
             pipelined.did(&scripted);
         }
     }
-    ours.show();
-    pipelined.show();
-    ours.against(&pipelined, 1.0);
+    runner::show("W4", "Redis", &[&ours, &pipelined]);
+    ours.against(&pipelined, "redrive.redis.redis-py");
 }
 
 /// Everything is in the stream, once, and nothing is left behind; then both are emptied.

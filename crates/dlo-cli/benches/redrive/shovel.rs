@@ -5,9 +5,9 @@
 
 use std::time::{Duration, Instant};
 
-use crate::contest::{Done, servers};
+use crate::done::Done;
 use crate::place::{DEAD, Place, QUEUE};
-use crate::usage::Usage;
+use crate::usage::{Usage, servers};
 
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(20);

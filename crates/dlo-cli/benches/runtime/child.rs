@@ -4,8 +4,9 @@
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::runner::Round;
 use crate::sidecar::{bare, handler};
-use crate::usage::Usage;
+use crate::usage::{Usage, servers};
 use crate::{kafka_bare, ours, rabbitmq_bare, redis_bare};
 
 /// The first word of a command line that makes this program a runner.
@@ -18,12 +19,32 @@ pub(crate) struct Done {
     pub(crate) parked: u64,
     pub(crate) spent: Duration,
     pub(crate) usage: Usage,
+    /// Processor time of the servers meanwhile.
+    pub(crate) server: Duration,
+}
+
+impl From<&Done> for Round {
+    fn from(done: &Done) -> Self {
+        Self {
+            messages: done.handled + done.parked,
+            spent: done.spent,
+            client: Some(done.usage.cpu),
+            server: Some(done.server),
+            peak_mb: Some(done.usage.peak_mb),
+        }
+    }
 }
 
 impl Done {
     /// Ends the clock of this process.
     pub(crate) fn now(handled: u64, parked: u64, began: Instant) -> Self {
-        Self { handled, parked, spent: began.elapsed(), usage: Usage::of(std::process::id()) }
+        Self {
+            handled,
+            parked,
+            spent: began.elapsed(),
+            usage: Usage::of(std::process::id()),
+            server: Duration::ZERO,
+        }
     }
 
     /// One line: handled, parked, seconds, seconds of processor, megabytes. Peers in other languages say the same.
@@ -35,6 +56,7 @@ impl Done {
             parked: number()? as u64,
             spent: Duration::from_secs_f64(number()?),
             usage: Usage { cpu: Duration::from_secs_f64(number()?), peak_mb: number()? },
+            server: Duration::ZERO,
         })
     }
 
@@ -52,12 +74,14 @@ pub(crate) fn run(arguments: &[&str]) -> Done {
 
 /// Runs a command whose last line is [`Done`].
 pub(crate) fn read(command: &mut Command) -> Done {
+    let before = servers(None);
     let output = command.stderr(Stdio::piped()).output().unwrap_or_else(|why| panic!("{command:?}: {why}"));
     let said = String::from_utf8_lossy(&output.stdout);
     let complaint = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{command:?}: {complaint}");
     let line = said.lines().last().unwrap_or_default();
-    Done::read(line).unwrap_or_else(|| panic!("{command:?} said `{line}`: {complaint}"))
+    let done = Done::read(line).unwrap_or_else(|| panic!("{command:?} said `{line}`: {complaint}"));
+    Done { server: servers(None).saturating_sub(before), ..done }
 }
 
 /// The life of a runner.

@@ -14,8 +14,8 @@ use rdkafka::config::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 
 use crate::child::{self, Done};
-use crate::contest::Runner;
 use crate::interpreter::{root, run as run_command};
+use crate::runner::{self, Runner};
 use crate::{Asked, order};
 
 const PARTITIONS: u32 = 6;
@@ -34,7 +34,7 @@ pub(crate) async fn run(asked: &Asked) {
     for &percent in &asked.poison {
         let ours = bench.rounds(asked, percent).await;
         if let Some(without) = &without {
-            ours.beside(without);
+            println!("  at {percent} % to none: {:.2}", ours.rate() / without.rate());
         }
         if percent == 0 {
             without = Some(ours);
@@ -70,7 +70,7 @@ impl Bench {
             broker.topology().apply(&spec).await.expect("make the topics");
         }
         order::fill(&broker, &topic, asked.messages, percent).await;
-        let mut ours = Runner::new(format!("ours at {percent} %"));
+        let mut ours = Runner::new("ours");
         let mut bare = Runner::new("bare loop");
         let mut spring = Runner::new("Spring Kafka");
         for round in 0..=asked.rounds {
@@ -89,12 +89,15 @@ impl Bench {
                 spring.did(&java);
             }
         }
-        for runner in [&ours, &bare, &spring] {
-            runner.show();
+        runner::show("W6", &format!("Kafka, {percent} % poison"), &[&ours, &bare, &spring]);
+        if percent == 0 {
+            ours.against(&bare, "runtime.kafka.bare");
+            ours.against(&spring, "runtime.kafka.spring");
+            ours.weighs_of(&spring, "runtime.kafka.spring-memory");
+        } else {
+            ours.beside(&bare);
+            ours.beside(&spring);
         }
-        ours.beside(&bare);
-        ours.against(&spring, 1.0);
-        ours.weighs_of(&spring, 0.2);
         ours
     }
 

@@ -14,13 +14,10 @@
 )]
 
 mod child;
-mod contest;
 #[path = "../capture/interpreter.rs"]
 mod interpreter;
 mod kafka;
 mod kafka_bare;
-#[path = "../ground/measure.rs"]
-mod measure;
 mod node;
 mod order;
 mod ours;
@@ -30,7 +27,8 @@ mod rabbitmq_bare;
 mod redis;
 mod redis_bare;
 mod sidecar;
-mod usage;
+
+use dlo_testkit::bench::{measure, record, runner, usage};
 
 /// What the command line asks for.
 #[derive(Debug, Clone)]

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::child::Done;
-use crate::usage::Usage;
+use crate::usage::{Usage, servers};
 
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(10);
@@ -28,6 +28,11 @@ impl Worker {
 
     pub(crate) fn usage(&self) -> Usage {
         Usage::of_tree(self.0.id())
+    }
+
+    /// Processor time of everything else that was started here.
+    pub(crate) fn servers(&self) -> Duration {
+        servers(Some(self.0.id()))
     }
 }
 
@@ -53,13 +58,13 @@ pub(crate) async fn run(
 ) -> Done {
     let worker = Worker::start(command);
     let started = Instant::now();
-    let mut first: Option<(Instant, u64, Usage)> = None;
+    let mut first: Option<(Instant, u64, Usage, Duration)> = None;
     loop {
         let (left, parked) = look().await;
         if left < messages && first.is_none() {
-            first = Some((Instant::now(), left, worker.usage()));
+            first = Some((Instant::now(), left, worker.usage(), worker.servers()));
         }
-        if let Some((began, at_first, before)) = first
+        if let Some((began, at_first, before, served)) = first
             && left == 0
             && parked >= poison
         {
@@ -69,6 +74,7 @@ pub(crate) async fn run(
                 parked: poison,
                 spent: began.elapsed(),
                 usage: worker.usage().since(before),
+                server: worker.servers().saturating_sub(served),
             };
         }
         assert!(started.elapsed() < PATIENCE, "{command:?} left {left} and parked {parked} of {poison}");

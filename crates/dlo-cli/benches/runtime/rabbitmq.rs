@@ -9,8 +9,8 @@ use lapin::types::FieldTable;
 use lapin::{Channel, Connection, ConnectionProperties};
 
 use crate::child::{self, Done};
-use crate::contest::Runner;
 use crate::peer::Depths;
+use crate::runner::{self, Runner};
 use crate::{Asked, interpreter, order, peer};
 
 const QUEUE: &str = "orders";
@@ -26,9 +26,9 @@ pub(crate) async fn run(asked: &Asked) {
         let ours = bench.rounds(asked, percent).await;
         if let Some(without) = &without {
             if percent == 10 {
-                ours.against(without, 0.6);
+                ours.against(without, "runtime.rabbitmq.poison-10");
             } else {
-                ours.beside(without);
+                println!("  at {percent} % to none: {:.2}", ours.rate() / without.rate());
             }
         }
         if percent == 0 {
@@ -57,7 +57,7 @@ impl Bench {
 
     async fn rounds(&self, asked: &Asked, percent: u64) -> Runner {
         println!(" {percent} % poison");
-        let mut ours = Runner::new(format!("ours at {percent} %"));
+        let mut ours = Runner::new("ours");
         let mut bare = Runner::new("bare loop");
         let mut dramatiq = Runner::new("dramatiq");
         let mut celery = Runner::new("Celery");
@@ -78,13 +78,12 @@ impl Bench {
                 }
             }
         }
-        for runner in [&ours, &bare, &dramatiq, &celery] {
-            runner.show();
-        }
+        let contest = format!("RabbitMQ, {percent} % poison");
+        runner::show("W6", &contest, &[&ours, &bare, &dramatiq, &celery]);
         if percent == 0 {
-            ours.against(&bare, 0.9);
-            ours.against(&dramatiq, 2.0);
-            ours.against(&celery, 6.0);
+            ours.against(&bare, "runtime.rabbitmq.bare");
+            ours.against(&dramatiq, "runtime.rabbitmq.dramatiq");
+            ours.against(&celery, "runtime.rabbitmq.celery");
         } else {
             for other in [&bare, &dramatiq, &celery] {
                 ours.beside(other);

@@ -8,9 +8,9 @@ use dlo_core::broker::TopologySpec;
 use dlo_testkit::harness::redis::Redis;
 
 use crate::child::{self, Done};
-use crate::contest::Runner;
 use crate::peer::Depths;
 use crate::redis_bare::connect;
+use crate::runner::{self, Runner};
 use crate::{Asked, interpreter, node, order, peer};
 
 const STREAM: &str = "orders";
@@ -29,7 +29,7 @@ pub(crate) async fn run(asked: &Asked) {
     for &percent in &asked.poison {
         let ours = bench.rounds(asked, percent).await;
         if let Some(without) = &without {
-            ours.beside(without);
+            println!("  at {percent} % to none: {:.2}", ours.rate() / without.rate());
         }
         if percent == 0 {
             without = Some(ours);
@@ -54,7 +54,7 @@ fn sidekiq_is_there() -> bool {
 impl Bench {
     async fn rounds(&self, asked: &Asked, percent: u64) -> Runner {
         println!(" {percent} % poison");
-        let mut ours = Runner::new(format!("ours at {percent} %"));
+        let mut ours = Runner::new("ours");
         let mut bare = Runner::new("bare loop");
         let mut bullmq = Runner::new("BullMQ");
         let mut sidekiq = Runner::new("Sidekiq");
@@ -73,14 +73,18 @@ impl Bench {
                 ruby.iter().for_each(|done| sidekiq.did(done));
             }
         }
-        for runner in [&ours, &bare, &bullmq] {
-            runner.show();
+        let contest = format!("Redis, {percent} % poison");
+        runner::show("W7", &contest, &[&ours, &bare, &bullmq]);
+        if percent == 0 {
+            ours.against(&bare, "runtime.redis.bare");
+            ours.against(&bullmq, "runtime.redis.bullmq");
+        } else {
+            ours.beside(&bare);
+            ours.beside(&bullmq);
         }
-        ours.beside(&bare);
-        ours.against(&bullmq, 6.0);
         if with_sidekiq {
-            sidekiq.show();
-            ours.against(&sidekiq, 6.0);
+            runner::show("W7", &contest, &[&sidekiq]);
+            ours.against(&sidekiq, "runtime.redis.sidekiq");
         }
         ours
     }

@@ -64,7 +64,11 @@ pub(crate) async fn show(State(office): State<Arc<Office>>, Id(id): Id<ReplayId>
     let children = office.store.children(id).await?;
     let mut out = ReplayOut::new(&replay, &children, &office.replays);
     if children.is_empty() {
-        out.waits_for_outcomes(window(&replay.settings, office.store.usual_death(id).await?));
+        let usual = match office.replays.standing(id).filter(|standing| standing.runs) {
+            Some(standing) => standing.usual,
+            None => office.store.usual_death(id).await?,
+        };
+        out.waits_for_outcomes(window(&replay.settings, usual));
     }
     Ok(Json(out).into_response())
 }
@@ -86,4 +90,35 @@ fn word<T: std::str::FromStr<Err = dlo_core::UnknownCode>>(text: &str) -> Answer
     text.parse().map_err(|unknown: dlo_core::UnknownCode| {
         Problem::bad_request("bad_parameter", unknown.to_string()).field("state")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::admit::tests::admitted;
+    use crate::replay::Standing;
+
+    async fn window_of(office: &Arc<Office>, id: ReplayId) -> serde_json::Value {
+        let answer = show(State(Arc::clone(office)), Id(id)).await.unwrap();
+        let body = axum::body::to_bytes(answer.into_body(), usize::MAX).await.unwrap();
+        serde_json::from_slice::<serde_json::Value>(&body).unwrap()["outcome_window"].take()
+    }
+
+    #[tokio::test]
+    async fn the_window_of_a_replay_in_hand_is_the_one_that_its_run_goes_by() {
+        let directory = tempfile::tempdir().unwrap();
+        let office = Office::in_directory(directory.path());
+        let letters = vec![admitted(r#"{"source":"orders","payload":1}"#); 3];
+        let id = crate::replay::testing::plan(&office, letters).await;
+        assert_eq!(window_of(&office, id).await, "30s");
+        let usual = Some(Duration::from_secs(2_400));
+        let standing = |runs| Standing { runs, waits: None, rate: None, usual };
+        office.replays.stands(id, standing(true));
+        assert_eq!(window_of(&office, id).await, "40m");
+        // Whoever cannot run it knows nothing of its letters.
+        office.replays.stands(id, standing(false));
+        assert_eq!(window_of(&office, id).await, "30s");
+    }
 }

@@ -23,6 +23,9 @@ pub struct Standing {
     pub waits: Option<String>,
     /// The rate now; `None`: no limit.
     pub rate: Rate,
+    /// How long its letters take from first failure to death, as far as the run looked. It is a sample of a thousand
+    /// letters, which whoever watches a replay must not take from the store again with every look.
+    pub usual: Option<Duration>,
 }
 
 /// One run of a consumer.
@@ -64,7 +67,7 @@ impl ReplayDesk {
         lock(&self.standing).get(&id).cloned()
     }
 
-    pub(super) fn stands(&self, id: ReplayId, standing: Standing) {
+    pub(crate) fn stands(&self, id: ReplayId, standing: Standing) {
         lock(&self.standing).insert(id, standing);
     }
 

@@ -128,7 +128,7 @@ impl Engine {
             let waits = Some(format!(
                 "this server has no broker for {source}: add it to its config, or run the server that has it"
             ));
-            self.desk.stands(id, Standing { runs: false, waits, rate: Some(0.0) });
+            self.desk.stands(id, Standing { runs: false, waits, rate: Some(0.0), usual: None });
             if !replay.state.is_active()
                 && let Err(error) = self.put_away(id).await
             {

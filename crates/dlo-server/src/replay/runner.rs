@@ -252,7 +252,8 @@ impl Runner {
             Ruling::Wait(why) | Ruling::Slow(_, why) => Some(why),
             Ruling::Go | Ruling::Pause(..) | Ruling::Stop(..) => None,
         };
-        self.hand.engine.desk.stands(self.hand.id, Standing { runs: true, waits, rate: orders.rate });
+        let standing = Standing { runs: true, waits, rate: orders.rate, usual: self.usual };
+        self.hand.engine.desk.stands(self.hand.id, standing);
         orders
     }
 

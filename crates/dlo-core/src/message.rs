@@ -90,7 +90,11 @@ impl Headers {
 
     /// The text of a fact of the transport.
     pub fn transport(&self, kind: BrokerKind, name: &str) -> Option<&str> {
-        self.text(&transport_name(kind, name))
+        // Publishers ask for a dozen of them for each message: no name is put together for that.
+        let is_meant = |(of, fact): (&str, &str)| {
+            of.eq_ignore_ascii_case(kind.as_str()) && fact.eq_ignore_ascii_case(name)
+        };
+        self.0.iter().rfind(|header| header.name.split_once(':').is_some_and(is_meant)).and_then(Header::text)
     }
 
     /// The headers that were headers on the wire, without the facts of any transport. A publisher sends these, and makes

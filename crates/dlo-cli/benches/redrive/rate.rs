@@ -1,18 +1,23 @@
-//! W5: how exactly a rate is kept and how soon a pause is obeyed, by when messages arrive at a consumer of the queue.
+//! W5: how exactly a replay keeps its rate, and how soon a pause is obeyed, seen from the queue.
 //!
-//! The mean is taken from the first arrival to the last; the worst second is the fullest of all seconds that begin with an
-//! arrival; a pause is timed from the API's answer to the last arrival. What the consumer and a busy machine add is in
-//! the figures.
+//! A message counts from when the broker says that it took it, where brokers stamp (Kafka's append to the log, NATS, Redis, SQS):
+//! a consumer takes what lies there in heaps, SQS up to ten at a time, and a heap is not the replay's doing. RabbitMQ does not
+//! stamp, so there it counts when it arrives at a consumer. The mean is taken from the first to the last; the worst second is the
+//! fullest of all that begin with a message; a pause is timed from the API's answer to the last message.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, SystemTime};
 
 use dlo_core::broker::{Destination, Outgoing, Settlement, Source};
 use dlo_core::message::{Message, Payload};
+use dlo_core::time::Timestamp;
 use dlo_testkit::harness::kafka::Kafka;
 use dlo_testkit::harness::nats::Nats;
 use dlo_testkit::harness::rabbitmq::Rabbitmq;
 use dlo_testkit::harness::redis::Redis;
 use dlo_testkit::harness::sqs::Sqs;
+use rdkafka::ClientConfig;
+use rdkafka::admin::{AdminClient, AdminOptions, AlterConfig, ResourceSpecifier};
+use rdkafka::client::DefaultClientContext;
 use tokio::sync::watch;
 
 use crate::Asked;
@@ -35,6 +40,9 @@ pub(crate) async fn run(asked: Asked<'_>, only: Option<&str>) {
     for kind in ["rabbitmq", "kafka", "redis", "nats", "sqs"] {
         if only.is_none_or(|only| only == kind) {
             let place = Place::new(section(kind).await).await;
+            if kind == "kafka" {
+                stamp_at_append(&Kafka::shared().await.bootstrap).await;
+            }
             let rates: &[u64] = if matches!(kind, "redis" | "nats") { &FAST } else { &EVERYWHERE };
             for rate in rates {
                 one(asked, kind, &place, *rate, &mut figures).await;
@@ -69,6 +77,31 @@ async fn section(kind: &str) -> String {
     }
 }
 
+/// Whose clock a message counts by.
+#[derive(Debug, Clone, Copy)]
+enum Stamp {
+    Broker,
+    Arrival,
+}
+
+impl Stamp {
+    fn of(kind: &str) -> Self {
+        if kind == "rabbitmq" { Self::Arrival } else { Self::Broker }
+    }
+}
+
+/// Unless told, Kafka keeps the time that a producer gave, which says nothing of when the log had the message.
+async fn stamp_at_append(bootstrap: &str) {
+    let admin: AdminClient<DefaultClientContext> =
+        ClientConfig::new().set("bootstrap.servers", bootstrap).create().expect("a client");
+    let topic =
+        AlterConfig::new(ResourceSpecifier::Topic(QUEUE)).set("message.timestamp.type", "LogAppendTime");
+    let altered = admin.alter_configs([&topic], &AdminOptions::new()).await.expect("the broker is up");
+    for one in altered {
+        one.expect("the topic takes the setting");
+    }
+}
+
 async fn one(asked: Asked<'_>, kind: &str, place: &Place, rate: u64, figures: &mut Figures) {
     let office = Office::start(asked.scratch, &place.section, QUEUE, DEAD);
     // More than are sent, so that a pause has something to stop.
@@ -80,12 +113,12 @@ async fn one(asked: Asked<'_>, kind: &str, place: &Place, rate: u64, figures: &m
     let mut source = place.broker.source(QUEUE, "bench").await.expect("join the queue");
     settle_in(place, &mut source).await;
     let (stop, stopped) = watch::channel(false);
-    let arrivals = tokio::spawn(arrivals(source, stopped));
+    let arrivals = tokio::spawn(arrivals(source, Stamp::of(kind), stopped));
     let answered = tokio::task::block_in_place(|| {
         office.steer(&id, "start");
         std::thread::sleep(Duration::from_secs(asked.seconds));
         office.steer(&id, "pause");
-        Instant::now()
+        now()
     });
     tokio::time::sleep(AFTER).await;
     let _ = stop.send(true);
@@ -109,14 +142,27 @@ async fn settle_in(place: &Place, source: &mut Box<dyn Source>) {
     source.settler().settle(settled).await.expect("the broker is up");
 }
 
-/// When each message came, until it is stopped.
-async fn arrivals(mut source: Box<dyn Source>, stopped: watch::Receiver<bool>) -> Vec<Instant> {
+/// By the clock of this machine, which is that of the broker as well.
+fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("a clock after 1970");
+    Timestamp::EPOCH.plus(since)
+}
+
+/// When each message came, until it is stopped, in order.
+async fn arrivals(
+    mut source: Box<dyn Source>,
+    stamp: Stamp,
+    stopped: watch::Receiver<bool>,
+) -> Vec<Timestamp> {
     let settler = source.settler();
     let mut times = Vec::new();
     while !*stopped.borrow() {
         let deliveries = source.receive(1_000, Duration::from_millis(100)).await.expect("the broker is up");
-        let now = Instant::now();
-        times.extend(deliveries.iter().map(|_| now));
+        let now = now();
+        times.extend(deliveries.iter().map(|delivery| match stamp {
+            Stamp::Broker => delivery.published_at.expect("the broker stamps"),
+            Stamp::Arrival => now,
+        }));
         let settled: Vec<_> =
             deliveries.into_iter().map(|delivery| delivery.settle(Settlement::Done)).collect();
         if !settled.is_empty() {
@@ -124,18 +170,20 @@ async fn arrivals(mut source: Box<dyn Source>, stopped: watch::Receiver<bool>) -
         }
     }
     source.close().await.expect("leave the queue");
+    // Partitions are read side by side.
+    times.sort_unstable();
     times
 }
 
 impl Figures {
-    fn judge(&mut self, kind: &str, rate: u64, arrivals: &[Instant], answered: Instant) {
+    fn judge(&mut self, kind: &str, rate: u64, arrivals: &[Timestamp], answered: Timestamp) {
         let (Some(first), Some(last)) = (arrivals.first(), arrivals.last()) else {
             println!("  {kind} at {rate}/s: nothing arrived");
             return;
         };
-        let mean = (arrivals.len() - 1) as f64 / last.duration_since(*first).as_secs_f64();
+        let mean = (arrivals.len() - 1) as f64 / last.since(*first).as_secs_f64();
         let (fullest, from) = fullest_second(arrivals);
-        let from = arrivals[from].duration_since(*first).as_secs_f64();
+        let from = arrivals[from].since(*first).as_secs_f64();
         let most = most_in_a_second(rate);
         println!(
             "  {kind} at {rate}/s: {} arrived, mean {mean:.2}/s, fullest second {fullest} of {most} ({from:.1} s after the first)",
@@ -144,7 +192,7 @@ impl Figures {
         let at = |what: &str| format!("{kind} at {rate}/s: {what}");
         self.mean.part(&at("error of the mean"), (mean / rate as f64 - 1.0).abs() * 100.0);
         self.second.part(&at("fullest second to what it may hold"), fullest as f64 / most as f64);
-        let late = last.saturating_duration_since(answered).as_secs_f64() * 1e3;
+        let late = last.since(answered).as_secs_f64() * 1e3;
         self.stop.part(&at("last arrival after a pause was answered"), late);
     }
 }
@@ -156,8 +204,8 @@ fn most_in_a_second(rate: u64) -> u64 {
 }
 
 /// The most arrivals in any second that begins with one, and with which one that is.
-fn fullest_second(arrivals: &[Instant]) -> (u64, usize) {
-    let within = |at: Instant| arrivals.partition_point(|other| *other < at + Duration::from_secs(1));
+fn fullest_second(arrivals: &[Timestamp]) -> (u64, usize) {
+    let within = |at: Timestamp| arrivals.partition_point(|other| *other < at.plus(Duration::from_secs(1)));
     let seconds = arrivals.iter().enumerate().map(|(index, at)| ((within(*at) - index) as u64, index));
     seconds.max_by_key(|(count, _)| *count).unwrap_or((0, 0))
 }

@@ -15,7 +15,7 @@ pub(crate) async fn run(asked: Asked<'_>) {
     println!("W2 capture from Redis Streams, {} letters, {} rounds", asked.letters, asked.rounds);
     // As its packages set it up, and as the peers were measured: the log is on disk once a second.
     let server = Redis::with(&["--appendfsync", "everysec"]).await;
-    let url = server.url();
+    let url = server.url.clone();
     let broker = office::broker(&format!("kind = \"redis\"\nurl = \"{url}\"")).await;
     let mut ours = Runner::new("dlo, Redis to SQLite");
     let mut bare = Runner::new("bare loop, stores nothing");

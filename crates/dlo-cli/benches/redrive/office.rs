@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::done::Done;
+use crate::done::{self, Clock, Done};
 use crate::usage::{Usage, servers};
 
 /// Letters of one chunk on the way in.
@@ -113,13 +113,14 @@ impl Office {
         let id = self.plan(r#""max":true"#, count);
         let pid = self.process.id();
         let (before, server) = (Usage::of_tree(pid), servers(Some(pid)));
-        let began = Instant::now();
+        let mut clock = Clock::asked(count);
         self.steer(&id, "start");
-        while self.sent(&id) < count {
-            assert!(began.elapsed() < PATIENCE, "{} of {count} were sent", self.sent(&id));
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        let spent = began.elapsed();
+        let spent = loop {
+            if let Some(spent) = clock.look(self.sent(&id)) {
+                break spent;
+            }
+            std::thread::sleep(done::LOOK);
+        };
         let client = Usage::of_tree(pid).since(before);
         Done { moved: count, spent, client, server: servers(Some(pid)).saturating_sub(server) }
     }

@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use crate::done::Done;
+use crate::done::{Done, Spent};
 use crate::interpreter;
 use crate::usage::{Usage, servers};
 
@@ -24,7 +24,7 @@ pub(crate) fn run(script: &str, arguments: &[&str], count: u64) -> Done {
     assert_eq!(moved as u64, count, "{script} moved another number");
     Done {
         moved: count,
-        spent: Duration::from_secs_f64(seconds),
+        spent: Spent::moving(Duration::from_secs_f64(seconds)),
         client: Usage { cpu: Duration::from_secs_f64(cpu), peak_mb },
         server: servers(None).saturating_sub(before),
     }

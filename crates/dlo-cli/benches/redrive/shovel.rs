@@ -1,17 +1,11 @@
 //! RabbitMQ's own shovel, from the dead-letter queue to its queue, acknowledging on confirm.
 //!
-//! It runs inside the server, so its end is seen from outside: the clock runs from the first look that finds something
-//! moved until the look that finds all of it.
+//! It runs inside the server, so its end is seen from outside.
 
-use std::time::{Duration, Instant};
-
-use crate::done::Done;
+use crate::done::{Clock, Done, LOOK};
 use crate::place::{DEAD, Place, QUEUE};
 use crate::usage::{Usage, servers};
 
-/// Between two looks.
-const LOOK: Duration = Duration::from_millis(20);
-const PATIENCE: Duration = Duration::from_secs(300);
 /// Messages in its hands at once.
 const PREFETCH: u64 = 1_000;
 
@@ -27,20 +21,14 @@ pub(crate) async fn run(place: &Place, management: &str, url: &str, count: u64) 
     let address = management.replace("guest:guest@", "");
     let parameter = format!("{address}/api/parameters/shovel/%2f/redrive");
     let authorization = "Basic Z3Vlc3Q6Z3Vlc3Q=";
+    let mut clock = Clock::asked(count);
     tokio::task::block_in_place(|| {
         ureq::put(&parameter).header("authorization", authorization).send_json(&value).expect("a shovel");
     });
-    let (asked, mut first) = (Instant::now(), None);
     let spent = loop {
-        let moved = place.depth(QUEUE).await;
-        let (began, at_first) = *first.get_or_insert((Instant::now(), moved));
-        if moved == 0 {
-            first = None;
-        } else if moved >= count {
-            // What was there at the first look is not part of the rate.
-            break began.elapsed().mul_f64(count as f64 / (count - at_first).max(1) as f64);
+        if let Some(spent) = clock.look(place.depth(QUEUE).await) {
+            break spent;
         }
-        assert!(asked.elapsed() < PATIENCE, "the shovel moved {moved} of {count}");
         tokio::time::sleep(LOOK).await;
     };
     let server = servers(None).saturating_sub(before);

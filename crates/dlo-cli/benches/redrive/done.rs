@@ -23,7 +23,7 @@ pub(crate) struct Done {
 
 impl Done {
     /// The same, measured from the asking.
-    pub(crate) fn from_the_asking(self) -> Self {
+    pub(crate) fn since_asked(self) -> Self {
         Self { spent: Spent::moving(self.spent.asked), ..self }
     }
 }

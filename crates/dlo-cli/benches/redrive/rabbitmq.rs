@@ -48,8 +48,8 @@ pub(crate) async fn run(asked: Asked<'_>) {
             ours.did(&done);
             its_own.did(&shoveled);
             aio_pika.did(&scripted);
-            ours_asked.did(&done.from_the_asking());
-            its_own_asked.did(&shoveled.from_the_asking());
+            ours_asked.did(&done.since_asked());
+            its_own_asked.did(&shoveled.since_asked());
         }
     }
     runner::show("W4", "RabbitMQ", &[&ours, &ours_asked, &its_own, &its_own_asked, &aio_pika]);

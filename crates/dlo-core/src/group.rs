@@ -2,10 +2,12 @@
 //!
 //! `group/life.rs` holds where people stand with a group and which changes are legal, `group/likeness.rs` why letters are
 //! one group and which other groups are like it. A group may be merged into another, its *head*: from then on the head
-//! speaks for it, and its letters are found, counted and shown as the head's until it is split off again.
+//! speaks for it, and its letters are found, counted and shown as the head's until it is split off again. And letters of a
+//! group that match a condition may be split off as a group of their own: `group/split.rs`.
 
 mod life;
 mod likeness;
+mod split;
 
 use serde::Serialize;
 
@@ -16,6 +18,7 @@ use crate::time::Timestamp;
 
 pub use life::{Arrival, Change, GroupDeed, GroupStatus, Illegal, Life, Snooze};
 pub use likeness::{Part, Similar, similar, why};
+pub use split::{Condition, ConditionError, SplitOff};
 
 coded! {
     /// How groups are listed.
@@ -59,6 +62,8 @@ pub struct Group {
     pub assignee: Option<String>,
     /// The head that speaks for it, if it was merged.
     pub merged_into: Option<GroupId>,
+    /// What made it a group of its own, if not its fingerprint alone.
+    pub split: Option<SplitOff>,
     /// How many groups were merged into it; their letters are counted here.
     pub members: u64,
     pub first_seen: Timestamp,
@@ -84,6 +89,7 @@ impl Group {
             owner_by_hand: false,
             assignee: None,
             merged_into: None,
+            split: None,
             members: 0,
             first_seen: at,
             last_seen: at,
@@ -127,6 +133,15 @@ impl Group {
 
     /// One line that names the cause.
     pub fn title(&self) -> String {
+        match &self.split {
+            Some(SplitOff { title: Some(title), .. }) => title.clone(),
+            Some(SplitOff { condition, .. }) => format!("{}, where {condition}", self.cause()),
+            None => self.cause(),
+        }
+    }
+
+    /// The cause by the words of the fingerprint.
+    fn cause(&self) -> String {
         if self.overflow {
             return format!("{}: more kinds of errors than groups are kept for", self.source);
         }

@@ -34,6 +34,10 @@ pub const URL: usize = 2_048;
 pub const RUNBOOK: usize = 64 * 1024;
 /// Groups merged into one.
 pub const MEMBERS: usize = 500;
+/// Conditions that split letters off one group, and characters of one of them: each letter of the group is held against all
+/// of them when it is stored.
+pub const SPLITS: usize = 16;
+pub const SPLIT_CONDITION: usize = 512;
 /// Marks of deployments that are kept: the newest.
 pub const DEPLOYS: usize = 10_000;
 /// Saved views of one person, and shared ones.

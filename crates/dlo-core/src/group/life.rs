@@ -52,6 +52,10 @@ coded! {
         RunbookWritten = 14 => "group_runbook_written",
         Merged = 15 => "group_merged",
         Split = 16 => "group_split",
+        /// Letters that match a condition became a group of their own.
+        SplitBy = 17 => "group_split_by",
+        /// The condition is forgotten, and the letters are those of the group they came from again.
+        Unsplit = 18 => "group_unsplit",
     }
 }
 

@@ -11,7 +11,8 @@ use super::Group;
 use crate::id::GroupId;
 use crate::words;
 
-/// One part of a fingerprint, as the group has it. All parts of all letters of a group are the same.
+/// One part of a fingerprint, as the group has it, or the condition by which it was split off. All letters of a group have
+/// all of them in common.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Part<'g> {
     pub name: &'static str,
@@ -40,14 +41,16 @@ pub fn why(group: &Group) -> Vec<Part<'_>> {
     if group.overflow {
         return vec![source];
     }
-    vec![
+    let mut parts = vec![
         source,
         Part { name: "queue", value: Some(&group.queue) },
         Part { name: "consumer", value: group.consumer.as_deref() },
         Part { name: "event_type", value: group.event_type.as_deref() },
         Part { name: "error_class", value: group.error_class.as_deref() },
         Part { name: "template", value: Some(&group.template) },
-    ]
+    ];
+    parts.extend(group.split.as_ref().map(|split| Part { name: "where", value: Some(&split.condition) }));
+    parts
 }
 
 /// The groups most like this one: their templates share words, or the same class of error happened elsewhere.

@@ -51,13 +51,13 @@ pub use model::{
 };
 pub use repairs::{NewRepair, Repair, Repaired};
 pub use replays::Replays;
-pub use triage::Triage;
+pub use triage::{Splits, Triage};
 
 /// The store's promises. Every method has a conformance test that runs on both engines.
 ///
 /// All methods may be called from any task at any time. Dropping a call leaves its effect either whole or absent.
 #[async_trait]
-pub trait Store: replays::Replays + triage::Triage {
+pub trait Store: replays::Replays + triage::Triage + triage::Splits {
     /// Stores letters, groups them, counts them and writes audit rows and checkpoints: all of it or nothing.
     ///
     /// Returns when it is durable, with one result per letter in the order given. A letter whose dedupe key is stored

@@ -1,4 +1,5 @@
-//! What the store promises of triage: the life of groups, what people write beside them, merges, trends, deployments.
+//! What the store promises of triage: the life of groups, what people write beside them, merges, trends, deployments; of
+//! splits by a condition in `triage/splits.rs`.
 //!
 //! A group that was merged is spoken for by its head: wherever its id is named, the head is meant, and what the head says
 //! (counts, first and last seen, trends, notes, links) is that of the whole family. Each change is one transaction with its
@@ -23,12 +24,16 @@ mod bounds;
 mod buckets;
 mod family;
 mod listing;
+pub(crate) mod rules;
+mod splits;
 mod stack;
 
 pub(crate) use bounds::{bounded_link, bounded_note, bounded_runbook, too_many};
 pub(crate) use buckets::buckets;
 pub(crate) use family::{CHECKS, mergeable, not_merged};
 pub(crate) use listing::{Listed, cursor_of, from_cursor, holds, is_named, order_key};
+pub(crate) use splits::{BATCH, no_room, not_split, splittable};
+pub use splits::{NewSplit, Split, Splits};
 pub(crate) use stack::stacked;
 
 /// Everything that is kept for triage. Every method has a conformance test that runs on both engines.

@@ -13,6 +13,7 @@ use dlo_core::words;
 
 use super::letters::Row;
 use super::rows::{self, GroupRow};
+use super::splits::{self, Rules};
 use super::tally::Tally;
 use super::text::{escape, escape_option};
 use super::{read_error, replays};
@@ -34,6 +35,7 @@ pub(super) async fn die_again(
     db: &Transaction<'_>,
     tally: &mut Tally,
     row: &Row<'_>,
+    rules: &Rules,
     now: Timestamp,
 ) -> Result<(), StoreError> {
     let former = find(db, row.id).await?;
@@ -47,9 +49,10 @@ pub(super) async fn die_again(
     let place = free_place(db, row.place).await?;
     move_letter(db, row, &former, place, status).await?;
     move_words(db, row, &former, place).await?;
+    let group = splits::sort_again(db, rules, row.group.row, row.id).await?;
     tally.count(former.group, former.status, -1);
-    tally.count(row.group.row, status, 1);
-    tally.see(row.group.row, row.letter);
+    tally.count(group, status, 1);
+    tally.see(group, row.letter);
     tally.arrived(&row.letter.source).deaths += 1;
     if former.source != row.letter.source {
         tally.arrived(&former.source).captured -= 1;

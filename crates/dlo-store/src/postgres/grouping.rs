@@ -13,9 +13,9 @@ use dlo_core::id::GroupId;
 use dlo_core::letter::NewLetter;
 use uuid::Uuid;
 
-use super::read_error;
 use super::rows::GroupRow;
 use super::text::{escape, escape_option};
+use super::{read_error, splits};
 use crate::StoreError;
 
 /// The group a letter belongs to; in an overflow group the letter keeps its own words.
@@ -23,6 +23,8 @@ use crate::StoreError;
 pub(super) struct Grouping {
     pub(super) row: GroupRow,
     pub(super) overflow: bool,
+    /// Conditions lead from it to other groups.
+    pub(super) split: bool,
 }
 
 /// For each fingerprint of these letters, its group.
@@ -38,7 +40,7 @@ pub(super) async fn resolve(
             order.push(letter.fingerprint.group);
         }
     }
-    let mut known = find(db, &order).await?;
+    let mut known = splits::held(db, find(db, &order)).await?;
     let mut new: BTreeMap<&str, Vec<&NewLetter>> = BTreeMap::new();
     for letter in order.iter().filter(|id| !known.contains_key(*id)).filter_map(|id| causes.get(id)) {
         new.entry(&letter.source).or_default().push(letter);
@@ -52,11 +54,15 @@ pub(super) async fn resolve(
 async fn find(db: &Transaction<'_>, ids: &[GroupId]) -> Result<HashMap<GroupId, Grouping>, StoreError> {
     let uids: Vec<Uuid> = ids.iter().map(|id| id.0).collect();
     let statement = db
-        .prepare_cached("SELECT uid, id, overflow FROM groups WHERE uid = ANY($1)")
+        .prepare_cached(
+            "SELECT uid, id, overflow, EXISTS (SELECT 1 FROM splits s WHERE s.group_id = g.id)
+               FROM groups g WHERE uid = ANY($1)",
+        )
         .await
         .map_err(read_error)?;
     let rows = db.query(&statement, &[&uids]).await.map_err(read_error)?;
-    let grouping = |row: &tokio_postgres::Row| Grouping { row: row.get(1), overflow: row.get(2) };
+    let grouping =
+        |row: &tokio_postgres::Row| Grouping { row: row.get(1), overflow: row.get(2), split: row.get(3) };
     Ok(rows.iter().map(|row| (GroupId(row.get(0)), grouping(row))).collect())
 }
 
@@ -102,14 +108,14 @@ async fn make(
 }
 
 /// Until the end of the transaction, nobody else makes groups of this source.
-async fn lock(db: &Transaction<'_>, source: &str) -> Result<(), StoreError> {
+pub(super) async fn lock(db: &Transaction<'_>, source: &str) -> Result<(), StoreError> {
     let sql = "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))::text";
     let statement = db.prepare_cached(sql).await.map_err(read_error)?;
     db.execute(&statement, &[&escape(source)]).await.map_err(read_error)?;
     Ok(())
 }
 
-async fn room(db: &Transaction<'_>, source: &str, cap: usize) -> Result<usize, StoreError> {
+pub(super) async fn room(db: &Transaction<'_>, source: &str, cap: usize) -> Result<usize, StoreError> {
     let sql = "SELECT count(*) FROM groups WHERE source = $1 AND NOT overflow";
     let statement = db.prepare_cached(sql).await.map_err(read_error)?;
     let row = db.query_one(&statement, &[&escape(source)]).await.map_err(read_error)?;

@@ -83,6 +83,17 @@ pub(super) async fn of_heads(
     Ok(heads(with_counts(db, &found).await?.into_iter().collect()))
 }
 
+/// These groups, each with its own numbers.
+pub(super) async fn of_rows(
+    db: &Transaction<'_>,
+    rows: &[GroupRow],
+) -> Result<HashMap<GroupRow, Group>, StoreError> {
+    let sql =
+        format!("SELECT {GROUP}, s.first_seen, s.last_seen FROM groups g JOIN {SEEN} WHERE g.id = ANY($1)");
+    let found = db.query(&sql, &[&rows]).await.map_err(read_error)?;
+    Ok(with_counts(db, &found).await?.into_iter().collect())
+}
+
 /// Every head by its words alone: numbers are not read.
 pub(super) async fn all_named(db: &Transaction<'_>) -> Result<Vec<Group>, StoreError> {
     let sql = format!("SELECT {GROUP} FROM groups g WHERE g.merged_into IS NULL");

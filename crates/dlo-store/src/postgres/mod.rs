@@ -42,6 +42,7 @@ mod read;
 mod replays;
 mod rows;
 mod search;
+mod splits;
 mod steps;
 mod streams;
 mod tally;

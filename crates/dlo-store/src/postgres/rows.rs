@@ -1,6 +1,6 @@
 //! Rows to values. Column lists stand once; their order is the order of the reading.
 
-use dlo_core::group::{Group, GroupStatus, Life, Snooze, StatusCounts};
+use dlo_core::group::{Group, GroupStatus, Life, Snooze, SplitOff, StatusCounts};
 use dlo_core::id::{GroupId, LetterId};
 use dlo_core::letter::{Letter, Status};
 use dlo_core::origin::{BrokerKind, Origin};
@@ -20,9 +20,9 @@ pub(super) type GroupRow = i64;
 pub(super) const GROUP: &str =
     "g.id, g.uid, g.version, g.source, g.queue, g.consumer, g.event_type, g.error_class,
     g.template, g.overflow, g.status, g.owner, g.since, g.resolved_in, g.regressed_at, g.snooze_until, g.snooze_letters,
-    g.snooze_from, g.owner_by_hand, g.assignee, g.merged_into";
+    g.snooze_from, g.owner_by_hand, g.assignee, g.merged_into, g.split_from, g.split_where, g.split_title";
 /// How many columns [`GROUP`] has: what is read beside it stands behind.
-pub(super) const GROUP_COLUMNS: usize = 21;
+pub(super) const GROUP_COLUMNS: usize = 24;
 
 /// Of `letters l JOIN groups g`. In an overflow group the letter's own words stand for the group's.
 pub(super) const LETTER: &str = "l.place, l.id, l.status, l.block, l.slot, l.captured_at, l.failed_at,
@@ -62,12 +62,18 @@ pub(super) fn group(row: &Row) -> Result<(GroupRow, Group), StoreError> {
         owner_by_hand: row.get(18),
         assignee: maybe_text(row, 19),
         merged_into: row.get::<_, Option<uuid::Uuid>>(20).map(GroupId),
+        split: split(row),
         members: 0,
         first_seen: Timestamp::EPOCH,
         last_seen: Timestamp::EPOCH,
         counts: StatusCounts::default(),
     };
     Ok((row.get(0), group))
+}
+
+fn split(row: &Row) -> Option<SplitOff> {
+    let from = row.get::<_, Option<uuid::Uuid>>(21).map(GroupId)?;
+    Some(SplitOff { from, condition: maybe_text(row, 22)?, title: maybe_text(row, 23) })
 }
 
 fn life(row: &Row) -> Result<Life, StoreError> {

@@ -24,7 +24,7 @@ pub(super) struct Tally {
     /// What may change where groups stand.
     arrivals: triage::Arrivals,
     /// Letters by group and minute.
-    minutes: HashMap<(GroupRow, i64), u64>,
+    minutes: HashMap<(GroupRow, i64), i64>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -69,6 +69,16 @@ impl Tally {
         let (first, last) = self.seen.entry(group).or_insert((at, at));
         *first = (*first).min(at);
         *last = (*last).max(at);
+    }
+
+    /// A letter went from one group to another, with its count in the trend at the time of its failure. It did not arrive:
+    /// nobody is woken by it.
+    pub(super) fn went(&mut self, from: GroupRow, to: GroupRow, status: Status, failed_at: Timestamp) {
+        let minute = Resolution::Minute.bucket(failed_at);
+        for (group, delta) in [(from, -1), (to, 1)] {
+            self.count(group, status, delta);
+            *self.minutes.entry((group, minute)).or_default() += delta;
+        }
     }
 
     pub(super) fn arrived(&mut self, source: &str) -> &mut Arrived {

@@ -1,6 +1,7 @@
 //! One insert, inside a transaction: recognise, group, place, write, count.
 //!
-//! Locks are taken in one order by everybody (leases, letters that come back, dedupe keys, sources with new groups, counts), each
+//! Locks are taken in one order by everybody (leases, letters that come back, dedupe keys, conditions, sources with new
+//! groups, counts), each
 //! kind in the order of its keys, so that overlapping batches wait for each other and never in a circle. Each
 //! table is written by one statement for the whole batch.
 
@@ -16,9 +17,10 @@ use super::grouping::{self, Grouping};
 use super::letters::{self, Row};
 use super::tally::Tally;
 use super::text::escape;
-use super::{again, audit, read_error};
+use super::{again, audit, read_error, splits};
 use crate::place::Place;
 use crate::prepare::Prepared;
+use crate::triage::rules::Sorter;
 use crate::{Checkpoint, Event, Inserted, StoreError};
 
 /// Bytes of blocks in one statement: what the driver and the server hold at once.
@@ -128,9 +130,14 @@ async fn write(
     let blocks: BTreeSet<usize> = fresh.iter().map(|at| batch.slots[*at].0).collect();
     let (running, block_ids) = numbers(db, fresh.len(), blocks.len()).await?;
     let block_ids: HashMap<usize, i64> = blocks.into_iter().zip(block_ids).collect();
+    let rules = splits::rules(db, groups.values()).await?;
+    let mut sorter = Sorter::new(&batch.blocks);
     let mut rows = Vec::with_capacity(fresh.len());
     for (at, running) in fresh.iter().zip(running) {
-        rows.push(row_of(batch, *at, results[*at], running, &groups, &block_ids)?);
+        let mut row = row_of(batch, *at, results[*at], running, &groups, &block_ids)?;
+        sorter.at = batch.slots[*at];
+        splits::sort_new(&rules, &mut sorter, &mut row, now);
+        rows.push(row);
     }
     write_blocks(db, batch, &block_ids).await?;
     let (back, mut new): (Vec<Row<'_>>, Vec<Row<'_>>) = rows.into_iter().partition(|row| row.again);
@@ -152,7 +159,7 @@ async fn write(
         log.push(audit::Row::of_letter(now, Event::Step(Step::Discard), row.id, row.letter));
     }
     for row in &back {
-        again::die_again(db, &mut tally, row, now).await?;
+        again::die_again(db, &mut tally, row, &rules, now).await?;
         log.push(audit::Row::of_letter(now, Event::DiedAgain, row.id, row.letter));
     }
     audit::append(db, &log).await?;

@@ -14,7 +14,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::catalog::{GroupRow, Staged};
 use super::grouping::{Grouping, arrived, touch, went_over};
 use super::write::{Stored, Tools, index_tokens, next_place};
-use super::{audit, read_error, replays, rows};
+use super::{audit, read_error, replays, rows, splits};
 use crate::place::Place;
 use crate::{Event, StoreError};
 
@@ -62,9 +62,10 @@ pub(super) fn die_again(
     db.execute("DELETE FROM quick WHERE rowid = ?1", [former.place.0]).map_err(read_error)?;
     index_tokens(db, place, &tokens)?;
     tools.unindexed += move_payload(db, former.block, former.place, place)?;
+    let group = splits::sort_again(db, tools.shared, death.group.row, place)?;
     staged.count(former.group, former.status, -1);
-    staged.count(death.group.row, status, 1);
-    touch(staged, tools, death.group.row, death.letter, death.now);
+    staged.count(group, status, 1);
+    touch(staged, tools, group, death.letter, death.now);
     arrived(staged, &death.letter.source, death.now).deaths += 1;
     went_over(staged, tools, former.group, &death.letter.source, death.now);
     audit::append(db, &audit::Row::of_letter(death.now, Event::DiedAgain, former.id, death.letter))

@@ -5,6 +5,7 @@
 //! Bounded by the cap of groups per source.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use dlo_core::group::{Group, GroupDeed, Life, StatusCounts};
 use dlo_core::id::GroupId;
@@ -15,6 +16,7 @@ use uuid::Uuid;
 
 use super::{read_error, rows};
 use crate::StoreError;
+use crate::triage::rules::Rule;
 
 /// The row number of a group, which letters carry.
 pub(super) type GroupRow = i64;
@@ -33,6 +35,8 @@ pub(super) struct Catalog {
     rows: HashMap<GroupId, GroupRow>,
     /// The members of each head.
     families: HashMap<GroupId, Vec<GroupRow>>,
+    /// The conditions that lead from a group to others, in the order of their making.
+    rules: HashMap<GroupRow, Arc<[Rule]>>,
     pub(super) sources: BTreeMap<String, Source>,
 }
 
@@ -66,7 +70,23 @@ impl Catalog {
             catalog.add(row, group);
         }
         catalog.load_counts(connection)?;
+        catalog.load_rules(connection)?;
         Ok(catalog)
+    }
+
+    fn load_rules(&mut self, connection: &Connection) -> Result<(), StoreError> {
+        let sql = "SELECT s.group_id, s.number, s.split_id, g.split_where FROM splits s
+                     JOIN groups g ON g.id = s.split_id WHERE g.split_where IS NOT NULL ORDER BY s.number";
+        let mut statement = connection.prepare(sql).map_err(read_error)?;
+        let mut rows = statement.query([]).map_err(read_error)?;
+        let mut rules: HashMap<GroupRow, Vec<Rule>> = HashMap::new();
+        while let Some(row) = rows.next().map_err(read_error)? {
+            let get = |column: usize| row.get::<_, i64>(column).map_err(read_error);
+            let condition: String = row.get(3).map_err(read_error)?;
+            rules.entry(get(0)?).or_default().extend(Rule::read(get(1)?, get(2)?, &condition));
+        }
+        self.rules = rules.into_iter().map(|(row, rules)| (row, rules.into())).collect();
+        Ok(())
     }
 
     fn load_counts(&mut self, connection: &Connection) -> Result<(), StoreError> {
@@ -112,6 +132,11 @@ impl Catalog {
     pub(super) fn members(&self, head: GroupRow) -> &[GroupRow] {
         let family = self.groups.get(&head).and_then(|group| self.families.get(&group.id));
         family.map_or(&[], Vec::as_slice)
+    }
+
+    /// The conditions that letters of a group are held against.
+    pub(super) fn rules(&self, row: GroupRow) -> Option<Arc<[Rule]>> {
+        self.rules.get(&row).filter(|rules| !rules.is_empty()).cloned()
     }
 
     /// A head and its members.
@@ -173,9 +198,15 @@ impl Catalog {
                 group.last_seen = group.last_seen.max(touch.last);
             }
         }
+        for (row, (first, last)) in staged.seen {
+            if let Some(group) = self.groups.get_mut(&row) {
+                (group.first_seen, group.last_seen) = (first, last);
+            }
+        }
         for (row, edit) in staged.edits {
             self.edit(row, edit);
         }
+        self.rules.extend(staged.rules);
         for ((row, status), delta) in staged.counts {
             if let Some(group) = self.groups.get_mut(&row) {
                 group.counts.set(status, group.counts.get(status).saturating_add_signed(delta));
@@ -215,14 +246,18 @@ pub(super) struct Staged {
     pub(super) new_groups: BTreeMap<GroupRow, Group>,
     pub(super) new_rows: HashMap<GroupId, GroupRow>,
     pub(super) touched: HashMap<GroupRow, Touch>,
+    /// First and last seen anew, where letters went to another group. Written by whoever stages it.
+    pub(super) seen: HashMap<GroupRow, (Timestamp, Timestamp)>,
+    /// All conditions of a group, where they changed.
+    pub(super) rules: HashMap<GroupRow, Arc<[Rule]>>,
     pub(super) counts: HashMap<(GroupRow, Status), i64>,
     pub(super) sources: BTreeMap<String, Arrived>,
     /// What changes of groups beside their numbers.
     pub(super) edits: HashMap<GroupRow, Edit>,
     /// What the office did with groups because of their letters.
     pub(super) deeds: Vec<(GroupId, GroupDeed, Timestamp)>,
-    /// Letters that arrived, by group and minute.
-    pub(super) minutes: HashMap<(GroupRow, i64), u64>,
+    /// Letters that arrived, by group and minute; less than zero where some went to another group.
+    pub(super) minutes: HashMap<(GroupRow, i64), i64>,
     /// When, by the office's clock.
     pub(super) at: Option<Timestamp>,
 }

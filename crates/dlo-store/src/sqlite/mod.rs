@@ -43,6 +43,7 @@ mod replays;
 mod rows;
 mod search;
 mod segments;
+mod splits;
 mod steps;
 mod streams;
 mod triage;

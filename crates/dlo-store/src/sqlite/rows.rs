@@ -1,6 +1,6 @@
 //! Rows to values and back. Column lists stand once; their order is the order of the reading.
 
-use dlo_core::group::{Group, GroupStatus, Life, Snooze, StatusCounts};
+use dlo_core::group::{Group, GroupStatus, Life, Snooze, SplitOff, StatusCounts};
 use dlo_core::id::{GroupId, LetterId};
 use dlo_core::letter::{Letter, Status};
 use dlo_core::origin::{BrokerKind, Origin};
@@ -15,7 +15,7 @@ use crate::place::Place;
 pub(super) const SELECT_GROUPS: &str =
     "SELECT id, uid, version, source, queue, consumer, event_type, error_class,
     template, overflow, status, owner, first_seen, last_seen, since, resolved_in, regressed_at, snooze_until,
-    snooze_letters, snooze_from, owner_by_hand, assignee, merged_into FROM groups";
+    snooze_letters, snooze_from, owner_by_hand, assignee, merged_into, split_from, split_where, split_title FROM groups";
 
 pub(super) const LETTER: &str = "place, id, group_id, status, block, slot, captured_at, failed_at, first_failed_at,
     received_at, published_at, broker, incarnation, partition, log_offset, message_id, msg_key, content_type,
@@ -26,6 +26,8 @@ pub(super) const LETTER: &str = "place, id, group_id, status, block, slot, captu
 #[derive(Debug, Clone)]
 pub(super) struct Found {
     pub(super) place: Place,
+    /// The row of its group, not of the head that speaks for it.
+    pub(super) group: GroupRow,
     pub(super) block: i64,
     pub(super) slot: usize,
     pub(super) letter: Letter,
@@ -48,12 +50,20 @@ pub(super) fn group(row: &Row<'_>) -> rusqlite::Result<(GroupRow, Group)> {
         owner_by_hand: row.get(20)?,
         assignee: row.get(21)?,
         merged_into: row.get::<_, Option<Vec<u8>>>(22)?.map(|head| uuid(&head)).transpose()?.map(GroupId),
+        split: split(row)?,
         members: 0,
         first_seen: Timestamp::from_micros(row.get(12)?),
         last_seen: Timestamp::from_micros(row.get(13)?),
         counts: StatusCounts::default(),
     };
     Ok((row.get(0)?, group))
+}
+
+fn split(row: &Row<'_>) -> rusqlite::Result<Option<SplitOff>> {
+    let (Some(from), Some(condition)) = (row.get::<_, Option<Vec<u8>>>(23)?, row.get(24)?) else {
+        return Ok(None);
+    };
+    Ok(Some(SplitOff { from: GroupId(uuid(&from)?), condition, title: row.get(25)? }))
 }
 
 fn life(row: &Row<'_>) -> rusqlite::Result<Life> {
@@ -126,7 +136,13 @@ pub(super) fn letter(row: &Row<'_>, catalog: &Catalog) -> rusqlite::Result<Found
         replays: row.get(30)?,
         deaths: row.get(31)?,
     };
-    Ok(Found { place: Place(row.get(0)?), block: row.get(4)?, slot: row.get::<_, u32>(5)? as usize, letter })
+    Ok(Found {
+        place: Place(row.get(0)?),
+        group: group_row,
+        block: row.get(4)?,
+        slot: row.get::<_, u32>(5)? as usize,
+        letter,
+    })
 }
 
 /// A value that this version does not know; see `read_error` for what becomes of it.

@@ -12,10 +12,12 @@ use rusqlite::{CachedStatement, Connection, params};
 
 use super::catalog::{Staged, uuid};
 use super::grouping::{Grouping, arrived, group_of, touch};
+use super::splits::sort_new;
 use super::writer::Shared;
 use super::{again, audit, read_error, triage};
 use crate::place::Place;
 use crate::prepare::Prepared;
+use crate::triage::rules::{Sorter, as_stored};
 use crate::{Checkpoint, Event, Inserted, StoreError, StoreLimits};
 
 /// What a transaction needs beside its connection.
@@ -70,11 +72,20 @@ pub(super) fn insert(
     let mut results = Vec::with_capacity(batch.letters.len());
     let mut captured: BTreeMap<&str, u64> = BTreeMap::new();
     let mut statements = Statements::new(db)?;
+    let mut sorter = Sorter::new(&batch.blocks);
     for (index, letter) in batch.letters.iter().enumerate() {
         let (block, slot) = batch.slots[index];
         let stored = Stored { block: first_block + block as i64, slot, size: batch.sizes[index] };
-        let (inserted, place) =
-            insert_one(db, &mut statements, staged, tools, letter, (stored, &batch.tokens[index]), now)?;
+        sorter.at = (block, slot);
+        let (inserted, place) = insert_one(
+            db,
+            &mut statements,
+            staged,
+            tools,
+            letter,
+            (stored, &batch.tokens[index], &mut sorter),
+            now,
+        )?;
         if let Some(place) = place {
             places[block][slot] = place;
         }
@@ -113,7 +124,7 @@ fn insert_one(
     staged: &mut Staged,
     tools: &mut Tools<'_>,
     letter: &NewLetter,
-    (stored, tokens): (Stored, &str),
+    (stored, tokens, sorter): (Stored, &str, &mut Sorter<'_>),
     now: Timestamp,
 ) -> Result<(Inserted, Option<Place>), StoreError> {
     let former = match letter.replay_of {
@@ -124,7 +135,7 @@ fn insert_one(
     if let Some(known) = known_death(db, statements, letter, id)? {
         return Ok((Inserted::Duplicate(known), None));
     }
-    let group = group_of(staged, tools, letter, now);
+    let mut group = group_of(staged, tools, letter, now);
     if let Some(former) = former {
         again::die_again(
             db,
@@ -135,6 +146,7 @@ fn insert_one(
         )?;
         return Ok((Inserted::DiedAgain(id), Some(Place::ELSEWHERE)));
     }
+    group.row = sort_new(tools.shared, sorter, group.row, || as_stored(letter, id, stored.size, now));
     let place = insert_row(statements, tools, letter, group, stored, id, now)?;
     write_tokens(&mut statements.tokens, place, tokens)?;
     staged.count(group.row, letter.status, 1);
@@ -269,11 +281,12 @@ pub(super) fn flush(db: &Connection, staged: &Staged) -> Result<(), StoreError> 
     let mut group = db
         .prepare_cached(
             "INSERT INTO groups (id, uid, version, source, queue, consumer, event_type, error_class, template, overflow,
-                                 status, owner, first_seen, last_seen)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
+                                 status, owner, first_seen, last_seen, split_from, split_where, split_title)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)",
         )
         .map_err(read_error)?;
     for (row, new) in &staged.new_groups {
+        let split = new.split.as_ref();
         group
             .execute(params![
                 row,
@@ -290,6 +303,9 @@ pub(super) fn flush(db: &Connection, staged: &Staged) -> Result<(), StoreError> 
                 new.owner,
                 new.first_seen.as_micros(),
                 new.last_seen.as_micros(),
+                split.map(|split| split.from.0.as_bytes().to_vec()),
+                split.map(|split| &split.condition),
+                split.and_then(|split| split.title.as_ref()),
             ])
             .map_err(read_error)?;
     }

@@ -7,12 +7,12 @@ use dlo_core::limits;
 use dlo_core::time::Timestamp;
 use dlo_core::trend::Resolution;
 
-/// Counts by (group, resolution, bucket), in the order of the keys. What is older than a resolution keeps, or further ahead
+/// Counts by (group, resolution, bucket), in the order of the keys; less than zero where letters went to another group. What is older than a resolution keeps, or further ahead
 /// than a reported time may lie, is not counted in it.
 pub(crate) fn buckets(
-    minutes: &HashMap<(i64, i64), u64>,
+    minutes: &HashMap<(i64, i64), i64>,
     now: Timestamp,
-) -> BTreeMap<(i64, Resolution, i64), u64> {
+) -> BTreeMap<(i64, Resolution, i64), i64> {
     let mut counts = BTreeMap::new();
     let ahead = now.plus(Duration::from_secs(limits::FUTURE_SECONDS));
     for ((group, minute), count) in minutes {

@@ -30,6 +30,12 @@ pub(crate) const CHECKS: &[(&str, &str)] = &[
         "groups are merged into a group that is not there, or not a head",
     ),
     (
+        "SELECT count(*) FROM splits s WHERE NOT EXISTS (SELECT 1 FROM groups g WHERE g.id = s.group_id) OR NOT EXISTS
+         (SELECT 1 FROM groups g JOIN groups b ON b.uid = g.split_from
+           WHERE g.id = s.split_id AND b.id = s.group_id AND g.split_where IS NOT NULL)",
+        "conditions lead from or to a group that is not there",
+    ),
+    (
         "SELECT count(*) FROM notes n WHERE NOT EXISTS (SELECT 1 FROM groups g WHERE g.id = n.group_id)",
         "notes have no group",
     ),

@@ -1,15 +1,16 @@
 //! The shared store: the suite on a real PostgreSQL, and what is its own (several processes, storms, its schema).
 
 use async_trait::async_trait;
-use dlo_core::group::Change;
+use dlo_core::group::{Change, Condition};
 use dlo_core::letter::{Status, Step};
 use dlo_core::query::{Matcher, Query, Term};
 use dlo_store::postgres::PostgresStore;
+use dlo_store::triage::NewSplit;
 use dlo_store::{DynStore, GroupFilter, Inserted, Page, Stepped, StoreError, StoreLimits};
 use dlo_testkit::harness::postgres::{Database, Postgres};
 
 use crate::conformance::Home;
-use crate::letters::{NOW, at, batch, damaged_first, deed, find_all, insert, insert_one, letter};
+use crate::letters::{NOW, at, batch, damaged_first, deed, find_all, insert, insert_one, letter, query};
 use crate::property::random_stories_agree_with_the_model;
 use crate::replay_stories::random_replays_keep_everything_consistent;
 
@@ -308,5 +309,51 @@ async fn backups_are_left_to_postgresql_with_directions() {
     for answer in [store.backup(somewhere).await, store.restore(somewhere).await] {
         let refusal = answer.unwrap_err();
         assert!(matches!(&refusal, StoreError::Unsupported(text) if text.contains("pg_")), "{refusal}");
+    }
+}
+
+/// One office splits a group while others, on the same database, store letters into it: each letter ends where it belongs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_split_is_seen_by_every_store_while_they_write() {
+    let home = fresh().await;
+    let stores = [home.open().await, home.open().await, home.open().await];
+    let coded = |n: i64| letter(n, |l| l.error_code = Some(if n % 2 == 0 { "E0" } else { "E1" }.into()));
+    let group = coded(1).fingerprint.group;
+    insert(&stores[0], (0..100).map(coded).collect()).await;
+    let writers: Vec<_> = (0..2_i64)
+        .map(|task| {
+            let store = stores[task as usize].clone();
+            tokio::spawn(async move {
+                for round in 0..40 {
+                    let first = 1_000 + task * 10_000 + round * 20;
+                    store.insert(batch((first..first + 20).map(coded).collect()), NOW).await.unwrap();
+                }
+            })
+        })
+        .collect();
+    let split = NewSplit { condition: Condition::parse("code:E0").unwrap(), title: None };
+    let made = stores[2].split_by(group, &split, &deed("ann"), NOW).await.unwrap().id;
+    // Whoever gets to it moves; the others pass it by.
+    let movers: Vec<_> = stores
+        .iter()
+        .cloned()
+        .map(|store| tokio::spawn(async move { while store.move_split_letters(NOW).await.unwrap() {} }))
+        .collect();
+    for task in writers.into_iter().chain(movers) {
+        task.await.unwrap();
+    }
+    for store in &stores {
+        while store.splits(group).await.unwrap().iter().any(|split| split.moving) {
+            store.move_split_letters(NOW).await.unwrap();
+        }
+        for (id, code) in [(made, "E0"), (group, "E1")] {
+            let group = store.group(id).await.unwrap();
+            assert_eq!(group.counts.total(), 850, "{code}");
+            let found = find_all(store, &query([Matcher::Group(id)]), 200).await;
+            assert!(
+                found.len() == 850 && found.iter().all(|letter| letter.error_code.as_deref() == Some(code))
+            );
+        }
+        assert_eq!(store.verify().await.unwrap().problems, Vec::<String>::new());
     }
 }

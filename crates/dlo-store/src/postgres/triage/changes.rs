@@ -76,7 +76,7 @@ async fn lock_heads(
 }
 
 /// Writes the part of a group that people change.
-pub(super) async fn write_group(
+pub(in super::super) async fn write_group(
     db: &Transaction<'_>,
     row: GroupRow,
     group: &Group,

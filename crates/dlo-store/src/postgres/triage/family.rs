@@ -13,7 +13,7 @@ use crate::triage::{mergeable, not_merged, too_many};
 use crate::{Deed, StoreError};
 
 /// Merges groups, and whatever was merged into them, into a head.
-pub(super) async fn merge(
+pub(in super::super) async fn merge(
     db: &Transaction<'_>,
     head: GroupId,
     members: &[GroupId],

@@ -27,7 +27,8 @@ mod runbooks;
 mod trends;
 mod views;
 
-pub(super) use changes::{Arrivals, arrive};
+pub(super) use changes::{Arrivals, arrive, write_group};
+pub(super) use family::merge;
 pub(super) use look::{named_head, problems};
 pub(super) use trends::write as write_trends;
 
@@ -66,8 +67,10 @@ macro_rules! write {
     }};
 }
 
+pub(super) use write as changing;
+
 /// Until the end of the transaction, nobody else changes groups.
-async fn lock(db: &Transaction<'_>) -> Result<(), StoreError> {
+pub(super) async fn lock(db: &Transaction<'_>) -> Result<(), StoreError> {
     db.execute("SELECT pg_advisory_xact_lock($1)::text", &[&CHANGING]).await.map(drop).map_err(read_error)
 }
 

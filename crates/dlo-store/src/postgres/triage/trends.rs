@@ -22,7 +22,7 @@ const WRITE: &str = "
 /// Adds what arrived, by the minute, to all three resolutions; in the order of the keys.
 pub(in super::super) async fn write(
     db: &Transaction<'_>,
-    minutes: &HashMap<(GroupRow, i64), u64>,
+    minutes: &HashMap<(GroupRow, i64), i64>,
     now: Timestamp,
 ) -> Result<(), StoreError> {
     let counts = buckets(minutes, now);
@@ -32,7 +32,7 @@ pub(in super::super) async fn write(
     let groups: Vec<i64> = counts.keys().map(|(group, _, _)| *group).collect();
     let resolutions: Vec<i16> = counts.keys().map(|(_, resolution, _)| resolution.number().into()).collect();
     let buckets: Vec<i64> = counts.keys().map(|(_, _, bucket)| *bucket).collect();
-    let numbers: Vec<i64> = counts.values().map(|n| i64::try_from(*n).unwrap_or(i64::MAX)).collect();
+    let numbers: Vec<i64> = counts.values().copied().collect();
     let statement = db.prepare_cached(WRITE).await.map_err(read_error)?;
     db.execute(&statement, &[&groups, &resolutions, &buckets, &numbers]).await.map(drop).map_err(read_error)
 }

@@ -14,7 +14,7 @@ use crate::triage::too_many;
 use crate::{Deed, StoreError};
 
 /// Merges groups, and whatever was merged into them, into a head.
-pub(super) fn merge(
+pub(in super::super) fn merge(
     db: &Connection,
     staged: &mut Staged,
     tools: &Tools<'_>,

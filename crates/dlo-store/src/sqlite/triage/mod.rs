@@ -28,6 +28,7 @@ mod verify;
 mod views;
 
 pub(super) use changes::flush;
+pub(super) use family::merge;
 pub(super) use verify::problems;
 
 /// The head that speaks for a group.

@@ -16,19 +16,20 @@ use crate::triage::{ClassTrend, stacked};
 /// Groups whose old buckets are forgotten in one transaction.
 pub(super) const PRUNED: usize = 500;
 
-/// Adds what arrived, by the minute, to all three resolutions.
+/// Adds what arrived, by the minute, to all three resolutions. What went away is taken out as far as it was counted: older
+/// versions kept no trends.
 pub(super) fn write(
     db: &Connection,
-    minutes: &HashMap<(GroupRow, i64), u64>,
+    minutes: &HashMap<(GroupRow, i64), i64>,
     now: Timestamp,
 ) -> Result<(), StoreError> {
     let mut insert = db
         .prepare_cached(
-            "INSERT INTO trend VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO UPDATE SET n = n + excluded.n",
+            "INSERT INTO trend VALUES (?1, ?2, ?3, max(?4, 0)) ON CONFLICT DO UPDATE SET n = max(n + ?4, 0)",
         )
         .map_err(read_error)?;
     for ((group, resolution, bucket), count) in crate::triage::buckets(minutes, now) {
-        insert.execute(params![group, resolution.number(), bucket, count as i64]).map_err(read_error)?;
+        insert.execute(params![group, resolution.number(), bucket, count]).map_err(read_error)?;
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The promises of `Store`, `Replays` and `Triage`, as plain functions over any engine. `conformance!` runs each of them as a test.
+//! The promises of `Store`, `Replays`, `Triage` and `Splits`, as plain functions over any engine. `conformance!` runs each of them as a test.
 //!
 //! A function that is not in the list below is dead code, and the compiler says so.
 
@@ -20,6 +20,7 @@ pub(crate) mod record;
 pub(crate) mod repairs;
 pub(crate) mod runs;
 pub(crate) mod search;
+pub(crate) mod splits;
 pub(crate) mod steps;
 pub(crate) mod triage;
 
@@ -201,6 +202,17 @@ macro_rules! conformance {
                 a_runbook_that_was_taken_away_is_not_replaced_by_that_of_a_member
                 an_overflow_group_is_merged_with_none
                 groups_that_are_alike_are_named
+            }
+            splits {
+                letters_that_match_become_a_group_of_their_own_and_those_that_come_later_too
+                every_kind_of_condition_sorts_what_is_here_as_it_sorts_what_comes
+                the_condition_that_was_made_first_decides
+                a_split_that_is_taken_back_is_forgotten_and_can_be_made_anew
+                a_split_group_that_was_merged_elsewhere_stays_there
+                a_move_goes_on_after_a_restart_while_letters_come_and_take_steps
+                a_letter_that_dies_again_is_sorted_by_what_it_keeps
+                a_split_group_stands_where_it_came_from_and_both_tell_of_it
+                splits_are_bounded_and_refused_where_they_make_no_sense
             }
             beside {
                 notes_and_links_are_kept_and_bounded

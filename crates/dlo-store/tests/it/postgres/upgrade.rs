@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use dlo_core::group::GroupStatus;
+use dlo_core::group::{Condition, GroupStatus};
 use dlo_core::query::Matcher;
+use dlo_store::triage::NewSplit;
 use dlo_testkit::harness::postgres::Database;
 
 use super::fresh;
 use crate::conformance::Home;
-use crate::letters::{find_all, full_letter, insert, letter, query};
+use crate::letters::{at, deed, find_all, full_letter, insert, letter, query};
 
 /// The migrations up to version 3, as they were released.
 const VERSION_3: [&str; 3] = [
@@ -16,6 +17,12 @@ const VERSION_3: [&str; 3] = [
     include_str!("../../../migrations/postgres/0002_marks.sql"),
     include_str!("../../../migrations/postgres/0003_replays.sql"),
 ];
+
+/// Takes back what version 6 added.
+const BACK_TO_5: &str = "
+    DROP TABLE splits;
+    ALTER TABLE groups DROP COLUMN split_from, DROP COLUMN split_where, DROP COLUMN split_title;
+    UPDATE meta SET schema_version = 5;";
 
 /// Takes back what versions 4 and 5 added; the index of whole words holds one word.
 const BACK_TO_3: &str = "
@@ -52,6 +59,7 @@ async fn a_database_of_version_3_is_brought_up_with_its_letters() {
     drop(store);
 
     let raw = home.raw().await;
+    raw.batch_execute(BACK_TO_5).await.unwrap();
     raw.batch_execute(BACK_TO_3).await.unwrap();
     let old = fresh().await;
     for sql in VERSION_3 {
@@ -76,4 +84,24 @@ async fn a_database_of_version_3_is_brought_up_with_its_letters() {
     assert_eq!(store.verify().await.unwrap().problems, Vec::<String>::new());
     // An older server that still runs writes its whole words nowhere.
     assert!(raw.execute("INSERT INTO deep VALUES (1, 'table')", &[]).await.is_err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_of_version_5_is_brought_up_and_its_groups_can_be_split() {
+    let home = fresh().await;
+    let store = home.open().await;
+    insert(&store, vec![letter(1, |_| {}), letter(2, |l| l.error_code = Some("E7".into()))]).await;
+    store.close().await.unwrap();
+    drop(store);
+
+    home.raw().await.batch_execute(BACK_TO_5).await.unwrap();
+    let store = home.open().await;
+    let group = letter(1, |_| {}).fingerprint.group;
+    assert_eq!(store.group(group).await.unwrap().split, None);
+    assert_eq!(store.splits(group).await.unwrap(), []);
+    let split = NewSplit { condition: Condition::parse("code:E7").unwrap(), title: None };
+    let made = store.split_by(group, &split, &deed("ann"), at(10)).await.unwrap();
+    while store.move_split_letters(at(11)).await.unwrap() {}
+    assert_eq!(store.group(made.id).await.unwrap().counts.total(), 1);
+    assert_eq!(store.verify().await.unwrap().problems, Vec::<String>::new());
 }

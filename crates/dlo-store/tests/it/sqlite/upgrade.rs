@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use dlo_core::group::GroupStatus;
+use dlo_core::group::{Condition, GroupStatus};
 use dlo_core::query::Matcher;
+use dlo_store::triage::NewSplit;
 use rusqlite::Connection;
 
 use super::fresh;
 use super::text_index::all_indexed;
 use crate::conformance::Home;
-use crate::letters::{find_all, full_letter, insert, letter, query};
+use crate::letters::{at, deed, find_all, full_letter, insert, letter, query};
 
 /// The migrations up to version 3, as they were released.
 const VERSION_3: [&str; 3] = [
@@ -17,6 +18,13 @@ const VERSION_3: [&str; 3] = [
     include_str!("../../../migrations/sqlite/0002_marks.sql"),
     include_str!("../../../migrations/sqlite/0003_replays.sql"),
 ];
+
+/// Takes back what version 6 added.
+const BACK_TO_5: &str = "
+    DROP TABLE splits;
+    ALTER TABLE groups DROP COLUMN split_from; ALTER TABLE groups DROP COLUMN split_where;
+    ALTER TABLE groups DROP COLUMN split_title;
+    PRAGMA user_version = 5;";
 
 /// Takes back what versions 4 and 5 added; the index of whole words holds one word.
 const BACK_TO_3: &str = "
@@ -59,6 +67,7 @@ async fn a_database_of_version_3_is_brought_up_with_its_letters() {
     store.close().await.unwrap();
     drop(store);
 
+    home.raw().execute_batch(BACK_TO_5).unwrap();
     home.raw().execute_batch(BACK_TO_3).unwrap();
     let old = Connection::open_in_memory().unwrap();
     VERSION_3.iter().for_each(|sql| old.execute_batch(sql).unwrap());
@@ -83,4 +92,24 @@ async fn a_database_of_version_3_is_brought_up_with_its_letters() {
     assert_eq!(store.verify().await.unwrap().problems, Vec::<String>::new());
     let marks: i64 = home.raw().query_row("SELECT count(*) FROM unindexed", [], |row| row.get(0)).unwrap();
     assert_eq!(marks, 0);
+}
+
+#[tokio::test]
+async fn a_database_of_version_5_is_brought_up_and_its_groups_can_be_split() {
+    let home = fresh().await;
+    let store = home.open().await;
+    insert(&store, vec![letter(1, |_| {}), letter(2, |l| l.error_code = Some("E7".into()))]).await;
+    store.close().await.unwrap();
+    drop(store);
+
+    home.raw().execute_batch(BACK_TO_5).unwrap();
+    let store = home.open().await;
+    let group = letter(1, |_| {}).fingerprint.group;
+    assert_eq!(store.group(group).await.unwrap().split, None);
+    assert_eq!(store.splits(group).await.unwrap(), []);
+    let split = NewSplit { condition: Condition::parse("code:E7").unwrap(), title: None };
+    let made = store.split_by(group, &split, &deed("ann"), at(10)).await.unwrap();
+    while store.move_split_letters(at(11)).await.unwrap() {}
+    assert_eq!(store.group(made.id).await.unwrap().counts.total(), 1);
+    assert_eq!(store.verify().await.unwrap().problems, Vec::<String>::new());
 }

@@ -98,6 +98,9 @@ impl Mask {
         let Some(rules) = &self.rules() else { return };
         for group in groups {
             text(rules, &mut group.template);
+            if let Some(split) = &mut group.split {
+                text(rules, &mut split.condition);
+            }
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Triage in the office: what belongs to a group beside its numbers, and the small work that is done behind.
 //!
-//! `whole.rs` puts together what one screen, or one answer, tells of a group. The loop here wakes snoozed groups, forgets old
-//! buckets of trends, and counts the ages of open letters, which is too dear to be done for each who asks.
+//! `whole.rs` puts together what one screen, or one answer, tells of a group. The loops here wake snoozed groups, forget old
+//! buckets of trends, move the letters of groups that were split, and count the ages of open letters, which is too dear to
+//! be done for each who asks.
 
 mod whole;
 
@@ -12,6 +13,7 @@ use dlo_core::known::KnownPatterns;
 use dlo_core::teams::Teams;
 use dlo_core::time::Timestamp;
 use dlo_store::triage::AgeCount;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::office::Office;
@@ -34,6 +36,8 @@ pub(crate) struct TriageDesk {
     known: RwLock<Option<Arc<KnownPatterns>>>,
     teams: RwLock<Arc<Teams>>,
     ages: RwLock<Option<Ages>>,
+    /// Somebody split a group: its letters wait to be moved.
+    split_made: Notify,
 }
 
 /// How old open letters were at a time.
@@ -61,6 +65,11 @@ impl TriageDesk {
         self.known.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Has the letters of a group that was just split moved now instead of at the next tick.
+    pub(crate) fn split_made(&self) {
+        self.split_made.notify_one();
+    }
+
     pub(crate) fn teams(&self) -> Arc<Teams> {
         self.teams.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -74,7 +83,7 @@ impl TriageDesk {
 /// Tends groups and counts ages until `stop`. Every server does: all of it may be done twice.
 pub(crate) async fn run(office: Arc<Office>, stop: CancellationToken) {
     let counting = stop.run_until_cancelled(count_ages(&office));
-    let (_, ()) = tokio::join!(counting, tend(&office, &stop));
+    let (_, (), ()) = tokio::join!(counting, tend(&office, &stop), move_splits(&office, &stop));
 }
 
 async fn tend(office: &Office, stop: &CancellationToken) {
@@ -92,6 +101,34 @@ async fn tend(office: &Office, stop: &CancellationToken) {
             Ok(0) => {}
             Ok(woken) => tracing::info!(groups = woken, "snoozed groups woke"),
             Err(error) => tracing::warn!(%error, "groups are tended when the store answers again"),
+        }
+    }
+}
+
+/// Moves letters of groups that were split, when one was and now and then: another server may have made a split and died.
+async fn move_splits(office: &Office, stop: &CancellationToken) {
+    let mut tick = tokio::time::interval(TICK);
+    tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        let woken = async {
+            tokio::select! {
+                _ = tick.tick() => {}
+                () = office.triage.split_made.notified() => {}
+            }
+        };
+        if stop.run_until_cancelled(woken).await.is_none() {
+            return;
+        }
+        // Each call is one transaction: what stops in between goes on where it stood.
+        while !stop.is_cancelled() {
+            match office.store.move_split_letters(office.now()).await {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(error) => {
+                    tracing::warn!(%error, "letters of a group that was split are moved when the store answers again");
+                    break;
+                }
+            }
         }
     }
 }

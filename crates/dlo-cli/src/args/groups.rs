@@ -117,9 +117,31 @@ Examples:
         #[arg(long)]
         yes: bool,
     },
-    /// Take a group out of the one it was merged into
+    /// Split letters off by a condition, or take a group out of the one it was merged into
+    #[command(after_help = "\
+Examples:
+  dlo groups split GROUP --where 'payload.country:CH' --title \"Swiss orders\" --yes
+  dlo groups split MEMBER --yes")]
     Split {
-        /// The group that was merged
+        /// The group whose letters are split; without a condition, the group that was merged
+        #[arg(value_parser = group_id)]
+        id: GroupId,
+        /// Letters that match become a group of their own, those that come later too
+        #[arg(long = "where", value_name = "QUERY")]
+        condition: Option<String>,
+        /// What that group is called
+        #[arg(long, requires = "condition")]
+        title: Option<String>,
+        /// Why, for the audit log
+        #[arg(long)]
+        reason: Option<String>,
+        /// Do it; without this it is only shown
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Forget the condition that split a group off, and join it with the one it came from
+    Unsplit {
+        /// The group that was split off
         #[arg(value_parser = group_id)]
         id: GroupId,
         /// Why, for the audit log

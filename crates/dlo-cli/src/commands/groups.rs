@@ -50,9 +50,18 @@ pub(super) fn run(args: GroupsArgs) -> Outcome {
             let body = json!({ "groups": groups, "reason": reason });
             send(&client, out, (&shown, yes), "merge into the first", (head, "merge", body))
         }
-        GroupsCommand::Split { id, reason, yes } => {
+        GroupsCommand::Split { id, condition: None, title: _, reason, yes } => {
             let body = json!({ "reason": reason });
             send(&client, out, (&[id], yes), "split off", (id, "split", body))
+        }
+        GroupsCommand::Split { id, condition: Some(condition), title, reason, yes } => {
+            let what = format!("split off letters where {condition}");
+            let body = json!({ "where": condition, "title": title, "reason": reason });
+            send(&client, out, (&[id], yes), &what, (id, "split", body))
+        }
+        GroupsCommand::Unsplit { id, reason, yes } => {
+            let body = json!({ "reason": reason });
+            send(&client, out, (&[id], yes), "join with the one it came from", (id, "unsplit", body))
         }
     }
 }

@@ -29,7 +29,7 @@ use crate::triage;
 pub(crate) use beside::{add_link, add_note, remove_link, runbook, write_runbook};
 pub(in crate::api) use change::named;
 pub(crate) use change::{acknowledge, assign, fix, ignore, many, own, reopen, resolve, snooze};
-pub(crate) use family::{merge, split};
+pub(crate) use family::{merge, split, unsplit};
 pub(crate) use look::{by_class, sample, trend};
 pub(crate) use out::GroupOut;
 

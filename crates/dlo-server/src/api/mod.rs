@@ -115,6 +115,7 @@ fn triage() -> Vec<Route> {
         writes("/api/v1/groups/{id}/runbook", groups::write_runbook),
         writes("/api/v1/groups/{id}/merge", groups::merge),
         writes("/api/v1/groups/{id}/split", groups::split),
+        writes("/api/v1/groups/{id}/unsplit", groups::unsplit),
         reads("/api/v1/owners", owners::list),
         reads("/api/v1/deploys", deploys::list),
         writes("/api/v1/deploys", deploys::mark),

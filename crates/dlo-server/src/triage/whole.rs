@@ -9,7 +9,7 @@ use dlo_core::query::{Matcher, Query, Term};
 use dlo_core::sample::{Sample, break_down};
 use dlo_core::teams::{Standing, Team};
 use dlo_core::time::Timestamp;
-use dlo_store::triage::{Link, Note, Runbook, Sampled};
+use dlo_store::triage::{Link, Note, Runbook, Sampled, Split};
 use dlo_store::{AuditEntry, Deed, Event, Page, StoreError};
 
 use crate::api::error::Answer;
@@ -25,6 +25,8 @@ const MARKS: usize = 200;
 pub(crate) struct Whole {
     pub(crate) group: Group,
     pub(crate) members: Vec<Group>,
+    /// The conditions that lead from it to other groups.
+    pub(crate) splits: Vec<Split>,
     pub(crate) oldest_open: Option<Timestamp>,
     pub(crate) team: Option<Team>,
     pub(crate) standing: Option<Standing>,
@@ -48,15 +50,18 @@ pub(crate) async fn whole(office: &Office, id: GroupId) -> Answer<Whole> {
     let oldest_open = store.oldest_open(&[id]).await?.into_iter().next().flatten();
     let teams = office.triage.teams();
     let mut members = if group.members > 0 { store.members(id).await? } else { Vec::new() };
+    let mut splits = store.splits(id).await?;
     let mut similar = store.similar_groups(id).await?;
     office.mask.groups(std::slice::from_mut(&mut group));
     office.mask.groups(&mut members);
+    splits.iter_mut().for_each(|split| office.mask.groups(std::slice::from_mut(&mut split.group)));
     similar.iter_mut().for_each(|(group, _)| office.mask.groups(std::slice::from_mut(group)));
     Ok(Whole {
         standing: teams.standing(group.owner.as_deref(), oldest_open, office.now()),
         team: group.owner.as_deref().and_then(|owner| teams.get(owner)).cloned(),
         known,
         members,
+        splits,
         oldest_open,
         similar,
         notes: store.notes(id).await?,

@@ -25,6 +25,7 @@ use super::letters::LetterLine;
 use super::markdown::Prose;
 use super::shared::Shared;
 use super::show::{When, columns};
+use super::splits::{SplitLine, Trial};
 use super::{Failed, Shell, render, words};
 use crate::office::Office;
 use crate::query_text::{Author, Id, Params};
@@ -43,6 +44,9 @@ pub(crate) struct GroupParams {
     span: Span,
     /// `payloads`: compare the newest ones, which is written to the audit log.
     look: Option<String>,
+    /// A condition that is tried: how many letters it would split off.
+    #[serde(rename = "where")]
+    condition: Option<String>,
 }
 
 /// How far back the trend goes.
@@ -114,6 +118,10 @@ struct GroupPage {
     sample: Option<Shared>,
     similar: Vec<(GroupLine, String)>,
     members: Vec<GroupLine>,
+    /// The group it was split off, and by which condition.
+    split_off: Option<(GroupId, String)>,
+    splits: Vec<SplitLine>,
+    trial: Trial,
     notes: Vec<NoteLine>,
     links: Vec<Link>,
     runbook: Option<Runbook>,
@@ -160,6 +168,9 @@ pub(crate) async fn page(
         sample: sample.as_ref().map(Shared::new),
         similar: alike.collect(),
         members: whole.members.iter().map(line).collect(),
+        split_off: group.split.as_ref().map(|split| (split.from, split.condition.clone())),
+        splits: whole.splits.iter().map(|split| SplitLine::new(split, now)).collect(),
+        trial: Trial::new(&office, group, params.condition.as_deref()).await?,
         notes: whole.notes.iter().map(|note| NoteLine::new(note, now)).collect(),
         prose: whole.runbook.as_ref().map(|runbook| Prose::of(&runbook.text)).unwrap_or_default(),
         buttons: buttons(group, now),

@@ -26,6 +26,7 @@ mod shell;
 pub(crate) mod show;
 pub(crate) mod source;
 pub(crate) mod sources;
+mod splits;
 mod views;
 mod words;
 

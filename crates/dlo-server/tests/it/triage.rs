@@ -136,6 +136,37 @@ async fn notes_links_and_a_runbook_stand_beside_a_group_and_survive_a_merge() {
 }
 
 #[tokio::test]
+async fn a_group_is_split_by_a_condition_and_joined_again() {
+    let office = Office::open().await;
+    let group = parked(&office, 1, "A", "1").await;
+    parked(&office, 2, "A", "1").await;
+    let refused =
+        post(&office, &format!("/api/v1/groups/{group}/split"), json!({"where": "status:open"})).await;
+    assert_eq!(refused.problem(), (422, "bad_condition".into()));
+    let split = json!({"where": "offset:1", "title": "The first", "reason": "two causes"});
+    let made = done(&office, &format!("/api/v1/groups/{group}/split"), split).await;
+    assert_eq!((&made["title"], &made["split"]["from"]), (&json!("The first"), &json!(group)));
+    let path = format!("/api/v1/groups/{group}");
+    // The letters follow behind.
+    let whole = loop {
+        let whole = office.get(&path).await.json();
+        if whole["splits"][0]["moving"] == json!(false) {
+            break whole;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    };
+    assert_eq!((&whole["total"], &whole["splits"][0]["group"]["total"]), (&json!(1), &json!(1)));
+    let new = made["id"].as_str().unwrap();
+    let told = office.get(&format!("/api/v1/groups/{new}")).await.json();
+    assert_eq!(told["why"][6], json!({"name": "where", "value": "offset:1"}));
+    let page = office.get(&format!("/groups/{group}?where=offset:2")).await;
+    assert!(page.text().contains("1 of its 1 letters match now"), "{}", page.text());
+    let joined = done(&office, &format!("/api/v1/groups/{new}/unsplit"), json!({})).await;
+    assert_eq!((&joined["id"], &joined["total"]), (&json!(group), &json!(2)));
+    assert_eq!(office.get(&path).await.json()["splits"], json!([]));
+}
+
+#[tokio::test]
 async fn a_group_says_why_it_is_one_what_it_means_and_after_which_deployment_it_began() {
     let office = Office::open().await;
     let mark = json!({"version": "2.3.1", "consumer": "pricing", "url": "https://ci.example/9"});

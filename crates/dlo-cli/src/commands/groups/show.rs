@@ -58,6 +58,18 @@ fn facts(out: Out, group: &Value) -> Outcome {
             out.line(format!("  {name:<11} {} ({})", text_of(group, key), age_of(group, key, now)))?;
         }
     }
+    if let Some(split) = group.get("split").filter(|split| !split.is_null()) {
+        out.line(format!("  {:<11} {}", "where", clean(&text_of(split, "condition"))))?;
+        out.line(format!("  {:<11} {}", "split from", clean(&text_of(split, "from"))))?;
+    }
+    for split in group.get("splits").and_then(Value::as_array).into_iter().flatten() {
+        let made = split.get("group").unwrap_or(&Value::Null);
+        let moving = split.get("moving").and_then(Value::as_bool).unwrap_or(false);
+        let still = if moving { ", still moving" } else { "" };
+        let letters = count(number(made, "total"));
+        let (id, title) = (clean(&text_of(made, "id")), clean(&text_of(made, "title")));
+        out.line(format!("  {:<11} {id} {title} ({letters} letters{still})", "split into"))?;
+    }
     if number(group, "members") > 0 {
         out.line(format!("  {:<11} {} groups", "merged", number(group, "members")))?;
     }

@@ -1,4 +1,5 @@
-//! Merging groups that have one cause after all, and taking one out again. Both are remembered.
+//! Merging groups that have one cause after all, and taking one out again; splitting one that has two causes, by a
+//! condition, and joining it again. All of it is remembered.
 
 use std::sync::Arc;
 
@@ -7,8 +8,10 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::Request;
 use axum::response::{IntoResponse, Response};
+use dlo_core::group::{Condition, ConditionError};
 use dlo_core::id::GroupId;
 use dlo_store::Page;
+use dlo_store::triage::NewSplit;
 use serde::Deserialize;
 
 use super::GroupOut;
@@ -46,10 +49,15 @@ pub(crate) async fn merge(
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct SplitIn {
+    /// A condition: the letters of the group that match become a group of their own.
+    #[serde(rename = "where")]
+    condition: Option<String>,
+    /// What that group is called.
+    title: Option<String>,
     reason: Option<String>,
 }
 
-/// The group of the path leaves the one it was merged into.
+/// With a condition, letters leave the group of the path; without one, the group leaves the one it was merged into.
 pub(crate) async fn split(
     State(office): State<Arc<Office>>,
     author: Author,
@@ -58,7 +66,47 @@ pub(crate) async fn split(
 ) -> Answer<Response> {
     let asked: SplitIn = body::json_or_nothing(request, &office).await?.unwrap_or_default();
     let deed = deed(author, asked.reason)?;
-    let mut group = office.store.split_group(id, &deed, office.now()).await?;
+    let mut group = match asked.condition {
+        Some(condition) => {
+            let condition = Condition::parse(&condition).map_err(|bad| refused(&condition, &bad))?;
+            let split = NewSplit { condition, title: asked.title };
+            let made = office.store.split_by(id, &split, &deed, office.now()).await?;
+            office.triage.split_made();
+            made
+        }
+        None => office.store.split_group(id, &deed, office.now()).await?,
+    };
+    office.mask.groups(std::slice::from_mut(&mut group));
+    Ok(Json(GroupOut::new(&group)).into_response())
+}
+
+/// What is wrong with a condition, pointing at the place where it is a query that has no meaning.
+fn refused(condition: &str, bad: &ConditionError) -> Problem {
+    let detail = match bad {
+        ConditionError::Query(error) => error.pointing(condition.trim()),
+        ConditionError::Empty | ConditionError::TooLong { .. } | ConditionError::Unsteady { .. } => {
+            bad.to_string()
+        }
+    };
+    Problem::unprocessable("bad_condition", detail).field("where")
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct UnsplitIn {
+    reason: Option<String>,
+}
+
+/// The condition that made the group of the path is forgotten, and its letters are those of the group it came from again.
+pub(crate) async fn unsplit(
+    State(office): State<Arc<Office>>,
+    author: Author,
+    Id(id): Id<GroupId>,
+    request: Request<Body>,
+) -> Answer<Response> {
+    let asked: UnsplitIn = body::json_or_nothing(request, &office).await?.unwrap_or_default();
+    let deed = deed(author, asked.reason)?;
+    let mut group = office.store.unsplit(id, &deed, office.now()).await?;
     office.mask.groups(std::slice::from_mut(&mut group));
     Ok(Json(GroupOut::new(&group)).into_response())
 }

@@ -1,14 +1,14 @@
 //! A group as JSON: as lists show it, and whole.
 
 use dlo_core::deploy::BeganAfter;
-use dlo_core::group::{Group, GroupStatus, Part, Snooze, StatusCounts, why};
+use dlo_core::group::{Group, GroupStatus, Part, Snooze, SplitOff, StatusCounts, why};
 use dlo_core::id::GroupId;
 use dlo_core::known::Known;
 use dlo_core::letter::Status;
 use dlo_core::teams::{Standing, Team};
 use dlo_core::time::Timestamp;
 use dlo_store::AuditEntry;
-use dlo_store::triage::{Link, Note, Runbook};
+use dlo_store::triage::{Link, Note, Runbook, Split};
 use serde::Serialize;
 
 use crate::triage::Whole;
@@ -39,6 +39,8 @@ pub(crate) struct GroupOut<'a> {
     owner_by_hand: bool,
     assignee: Option<&'a str>,
     members: u64,
+    /// What made it a group of its own, if not its fingerprint alone.
+    split: Option<&'a SplitOff>,
 }
 
 impl<'a> GroupOut<'a> {
@@ -68,6 +70,7 @@ impl<'a> GroupOut<'a> {
             owner_by_hand: group.owner_by_hand,
             assignee: group.assignee.as_deref(),
             members: group.members,
+            split: group.split.as_ref(),
         }
     }
 }
@@ -80,6 +83,8 @@ pub(super) struct WholeOut<'a> {
     /// The parts that made the fingerprint: all of them are the same in all letters of the group.
     why: Vec<Part<'a>>,
     merged: Vec<GroupOut<'a>>,
+    /// The conditions that lead from it to other groups, in the order in which they are asked.
+    splits: Vec<SplitOut<'a>>,
     oldest_open: Option<Timestamp>,
     team: Option<&'a Team>,
     sla: Option<StandingOut>,
@@ -90,6 +95,22 @@ pub(super) struct WholeOut<'a> {
     links: &'a [Link],
     runbook: Option<&'a Runbook>,
     history: &'a [AuditEntry],
+}
+
+#[derive(Debug, Serialize)]
+struct SplitOut<'a> {
+    at: Timestamp,
+    author: &'a str,
+    /// Letters that were here before are still being looked at.
+    moving: bool,
+    group: GroupOut<'a>,
+}
+
+impl<'a> SplitOut<'a> {
+    fn new(split: &'a Split) -> Self {
+        let group = GroupOut::new(&split.group);
+        Self { at: split.at, author: &split.author, moving: split.moving, group }
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -127,6 +148,7 @@ impl<'a> WholeOut<'a> {
             group: GroupOut::new(&whole.group),
             why: why(&whole.group),
             merged: whole.members.iter().map(GroupOut::new).collect(),
+            splits: whole.splits.iter().map(SplitOut::new).collect(),
             oldest_open: whole.oldest_open,
             team: whole.team.as_ref(),
             sla: whole.standing.map(StandingOut::from),

@@ -35,6 +35,8 @@ mod ui;
 
 pub use admission_log::AdmissionLog;
 pub use api::routes;
+#[doc(hidden)]
+pub use capture::Intake;
 pub use capture::{CaptureLimits, CaptureSpec, CaptureState, CaptureStatus, LastError, Mode, NoMirror};
 pub use config::{HttpLimits, ReplayRules, ServerConfig, SourceReplay, Token, WrittenRules};
 pub use decode::{BadFormat, Format, Formats};

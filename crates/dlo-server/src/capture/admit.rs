@@ -8,16 +8,14 @@
 //! parks, and otherwise by where it was *found*. Never by an origin that others wrote: two groups without a name, or
 //! one message that died twice, carry the same one, and are two deaths.
 
-use dlo_core::conventions::{self, Held, Reading};
+use dlo_core::conventions::{self, Held, Mapper, Reading};
 use dlo_core::envelope;
 use dlo_core::letter::NewLetter;
 use dlo_core::message::Message;
 use dlo_core::origin::{BrokerKind, DedupeKey, Origin};
 use dlo_core::time::Timestamp;
 
-use super::spec::CaptureSpec;
-use crate::admit::{Dedupe, Draft, Manner, Refusal};
-use crate::office::Office;
+use crate::admit::{Admission, Dedupe, Draft, Manner, Refusal};
 
 /// A message as it came out of the dead-letter queue.
 #[derive(Debug)]
@@ -33,9 +31,9 @@ pub(super) struct Found {
 }
 
 impl Found {
-    pub(super) fn new(spec: &CaptureSpec, message: Message, place: Origin) -> Self {
-        let found = conventions::Found { broker: place.broker, queue: &spec.dlq };
-        let reading = conventions::read_with(&message, found, &spec.mapper);
+    pub(super) fn new(dlq: &str, mapper: &Mapper, message: Message, place: Origin) -> Self {
+        let found = conventions::Found { broker: place.broker, queue: dlq };
+        let reading = conventions::read_with(&message, found, mapper);
         Self { message, place, published_at: None, deliveries: None, reading, record: None }
     }
 
@@ -58,8 +56,8 @@ pub(super) fn has_coordinates(origin: &Origin) -> bool {
 
 /// The letter of a message. It has no dedupe key only where the broker gives no coordinates.
 pub(super) fn letter(
-    office: &Office,
-    spec: &CaptureSpec,
+    admission: &Admission,
+    source: &str,
     found: Found,
     now: Timestamp,
 ) -> Result<NewLetter, Refusal> {
@@ -70,14 +68,14 @@ pub(super) fn letter(
     let consumer = story.consumer_group.or(reading.consumer);
     let dedupe = match &own {
         Some(origin) if has_coordinates(origin) => origin.dedupe_key(
-            &spec.source,
+            source,
             consumer.as_deref(),
             replay.as_ref().map(|mark| mark.replay_id.as_str()),
         ),
-        _ => found_key(spec, &place, record.as_ref()),
+        _ => found_key(source, &place, record.as_ref()),
     };
     let mut draft =
-        Draft::new(spec.source.clone(), own.or(record).or(reading.origin).unwrap_or(place), message);
+        Draft::new(source.to_owned(), own.or(record).or(reading.origin).unwrap_or(place), message);
     draft.event_type = reading.event_type;
     draft.event_version = reading.event_version;
     draft.correlation_id = reading.correlation_id;
@@ -103,16 +101,16 @@ pub(super) fn letter(
         draft.replay_of = mark.letter;
         draft.replay_id = Some(mark.replay_id);
     }
-    office.admission.admit(draft, Manner::Mend, Dedupe::Exactly(dedupe), now)
+    admission.admit(draft, Manner::Mend, Dedupe::Exactly(dedupe), now)
 }
 
 /// The key of what was found at a place; of one record of many, if it points to many.
-fn found_key(spec: &CaptureSpec, place: &Origin, record: Option<&Origin>) -> Option<DedupeKey> {
+fn found_key(source: &str, place: &Origin, record: Option<&Origin>) -> Option<DedupeKey> {
     if !has_coordinates(place) {
         return None;
     }
     let part = record.map(|record| {
         format!("{}/{:?}/{:?}/{:?}", record.queue, record.partition, record.offset, record.message_id)
     });
-    place.dedupe_key(&spec.source, part.as_deref(), None)
+    place.dedupe_key(source, part.as_deref(), None)
 }

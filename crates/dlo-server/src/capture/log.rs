@@ -181,14 +181,15 @@ impl Lane {
         self.portion.learn(look.seen.len(), bytes);
         desk.pace.pass(look.seen.len()).await;
         let found = look.seen.into_iter().map(|seen| {
-            let mut found = Found::new(spec, seen.message, seen.origin);
+            let mut found = Found::new(&spec.dlq, &spec.mapper, seen.message, seen.origin);
             found.published_at = seen.published_at;
             found
         });
         let whole = make_whole(spec, found.collect()).await?;
         let mut letters = Vec::with_capacity(whole.len());
         for found in whole {
-            letters.push(admit::letter(office, spec, found, now).map_err(Trouble::Refused)?);
+            letters
+                .push(admit::letter(&office.admission, &spec.source, found, now).map_err(Trouble::Refused)?);
         }
         let (reply, answer) = oneshot::channel();
         let checkpoint = self.checkpoint(&look.position);

@@ -13,6 +13,7 @@ mod admit;
 mod board;
 mod carried;
 mod desk;
+mod intake;
 mod lanes;
 mod log;
 mod pace;
@@ -28,6 +29,8 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use board::CaptureBoard;
 pub use board::{CaptureState, CaptureStatus, LastError};
+#[doc(hidden)]
+pub use intake::Intake;
 pub use spec::{CaptureLimits, CaptureSpec, Mode, NoMirror};
 
 use crate::office::Office;

@@ -245,7 +245,7 @@ impl Drain {
             let (message, place, unsettled) = delivery.split();
             // A place of its own makes a key of its own: no digest is needed.
             let digest = (!admit::has_coordinates(&place)).then(|| Digest::of(&message));
-            let mut found = Found::new(spec, message, place);
+            let mut found = Found::new(&spec.dlq, &spec.mapper, message, place);
             (found.published_at, found.deliveries) = (published_at, deliveries);
             let whole = match found.is_pointer() {
                 false => vec![found],
@@ -253,7 +253,7 @@ impl Drain {
             };
             let letters: Vec<NewLetter> = whole
                 .into_iter()
-                .map(|found| admit::letter(office, spec, found, now))
+                .map(|found| admit::letter(&office.admission, &spec.source, found, now))
                 .collect::<Result<_, _>>()
                 .map_err(Trouble::Refused)?;
             let digest = digest.filter(|_| letters.iter().any(|letter| letter.dedupe.is_none()));

@@ -156,6 +156,11 @@ impl BlockSet {
     pub(crate) fn is_empty(&self) -> bool {
         self.0.iter().all(|word| *word == 0)
     }
+
+    /// How many they are.
+    pub(crate) fn len(&self) -> usize {
+        self.0.iter().map(|word| word.count_ones() as usize).sum()
+    }
 }
 
 struct BitWriter {

@@ -4,15 +4,14 @@
 //! are checked: every letter must be answered "stored" and be counted.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
 
+use crate::bare;
 use crate::measure::{Median, bar, peak_mb, per_second};
 use crate::office::{Office, number_behind};
-use crate::{bare, letters};
+use crate::sending::send;
 
 /// Letters in one timed piece: small enough to be made beforehand.
 const PIECE: u64 = 50_000;
-const CONNECTIONS: u64 = 2;
 
 pub(crate) fn run(scratch: &Path, rounds: u64, million: u64) {
     println!("ingest: NDJSON over HTTP, 1 KB payloads, {rounds} rounds of {PIECE} letters on fresh stores");
@@ -76,32 +75,4 @@ fn grow(scratch: &Path, million: u64) {
     assert_eq!(number_behind(&stats, "\"open\":"), million, "every letter is there: {stats}");
     drop(office);
     let _ = std::fs::remove_dir_all(&data);
-}
-
-/// Sends letters from `first` on over two connections; the clock runs from the first byte to the last answer.
-fn send(office: &Office, first: u64, count: u64) -> Duration {
-    let share = count.div_ceil(CONNECTIONS);
-    let bodies: Vec<Vec<Vec<u8>>> = (0..CONNECTIONS)
-        .map(|c| chunks(first + c * share, (first + (c + 1) * share).min(first + count)))
-        .collect();
-    let start = Instant::now();
-    let stored: u64 = std::thread::scope(|scope| {
-        let senders: Vec<_> = bodies.iter().map(|chunks| scope.spawn(|| office.send(chunks))).collect();
-        senders.into_iter().map(|sender| sender.join().expect("a sender")).sum()
-    });
-    let spent = start.elapsed();
-    assert_eq!(stored, count, "every letter is stored once");
-    spent
-}
-
-fn chunks(from: u64, to: u64) -> Vec<Vec<u8>> {
-    let numbers: Vec<u64> = (from..to).collect();
-    numbers
-        .chunks(100)
-        .map(|hundred| {
-            let mut body = Vec::new();
-            hundred.iter().for_each(|n| letters::ndjson(*n, &mut body));
-            body
-        })
-        .collect()
 }

@@ -17,6 +17,7 @@ mod measure;
 mod office;
 mod percentile;
 mod plan;
+mod sending;
 mod storm;
 mod triage;
 

@@ -35,7 +35,7 @@ impl Office {
         let deadline = Instant::now() + Duration::from_secs(30);
         while office.get("/readyz").0 != 200 {
             assert!(Instant::now() < deadline, "dlo serve did not become ready");
-            std::thread::sleep(Duration::from_millis(20));
+            std::thread::sleep(Duration::from_millis(2));
         }
         office
     }

@@ -1,0 +1,72 @@
+//! Growing: letters over HTTP as fast as the office takes them, and how fast that was at the end.
+//!
+//! The last stretch goes in pieces of one size at every size of the store, made beforehand and sent without a pause: their
+//! rates are what is compared.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use dlo_testkit::bench::measure::{peak_mb, per_second};
+
+use crate::memory::idle_mb;
+use crate::office::{Office, number_behind};
+use crate::restart;
+use crate::sending::{Load, send};
+
+/// Letters of one piece on the way, and of one piece of the last stretch.
+const PIECE: u64 = 50_000;
+const LAST_PIECE: u64 = 1_000;
+/// Pieces of the last stretch, where there is room for so many.
+const PIECES: u64 = 20;
+/// Lines that tell how far it is, on the way to one size.
+const LINES: u64 = 10;
+
+/// What was seen while a store grew.
+pub(crate) struct Grown {
+    /// Letters a second, of each piece of the last stretch.
+    pub(crate) rates: Vec<f64>,
+    /// Megabytes at most, while letters came.
+    pub(crate) capturing_mb: f64,
+    /// Seconds until everything was indexed, after the last letter.
+    pub(crate) lag: f64,
+    /// Megabytes when that was done.
+    pub(crate) after_mb: f64,
+}
+
+/// Where growing ends and the office is killed for the first time; the letters before each kill make up the size.
+pub(crate) fn before_kills(size: u64) -> u64 {
+    size - restart::KILLS * restart::before_a_kill(size)
+}
+
+/// Grows the store from `there` to `end` letters.
+pub(crate) fn grow(data: &Path, there: u64, end: u64) -> Grown {
+    let office = Office::start(data);
+    let pieces = PIECES.min((end - there) / 2 / LAST_PIECE);
+    let stretch = end - pieces * LAST_PIECE;
+    let (mut sent, line) = (there, ((end - there) / LINES).max(PIECE));
+    while sent < stretch {
+        let piece = PIECE.min(stretch - sent);
+        let rate = per_second(piece, send(&office, sent, piece));
+        sent += piece;
+        if (sent - there) / line > (sent - piece - there) / line || sent == stretch {
+            println!("    {sent} of {end} letters, {rate:.0}/s");
+        }
+    }
+    let loads: Vec<Load> = (0..pieces).map(|n| Load::new(stretch + n * LAST_PIECE, LAST_PIECE)).collect();
+    let rates = loads.iter().map(|load| per_second(LAST_PIECE, load.send(&office))).collect();
+    drop(loads);
+    let capturing_mb = peak_mb(Some(office.pid()));
+    let lag = indexed(&office);
+    let after_mb = idle_mb(&office);
+    restart::stop(office);
+    Grown { rates, capturing_mb, lag, after_mb }
+}
+
+/// Waits until everything is indexed; how many seconds that took.
+pub(crate) fn indexed(office: &Office) -> f64 {
+    let started = Instant::now();
+    while number_behind(&office.get("/api/v1/stats").1, "\"unindexed\":") > 0 {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    started.elapsed().as_secs_f64()
+}

@@ -49,7 +49,7 @@ pub use model::{
     GroupPage, Inserted, Lease, LetterPage, Page, SourceStats, SourceVerification, Stats, Stepped,
     StoreLimits, StoredPayload, TimelineEntry, Verification,
 };
-pub use repairs::{NewRepair, Repair, Repaired};
+pub use repairs::{AS_CAPTURED, NewRepair, Repair, Repaired};
 pub use replays::Replays;
 pub use triage::{Splits, Triage};
 

@@ -10,6 +10,10 @@ use dlo_core::time::Timestamp;
 use crate::StoreError;
 use crate::block::Sealer;
 
+/// The expression of a repair that takes earlier ones back: the message as it was captured. No other repair has it, so the
+/// stores can tell it from those that change something without opening the message.
+pub const AS_CAPTURED: &str = ".";
+
 /// A repair on its way in. Who and why are in the [`crate::Deed`] beside it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewRepair {
@@ -32,6 +36,13 @@ pub struct Repair {
     pub at: Timestamp,
     /// Whether a replay sends this one.
     pub active: bool,
+}
+
+impl Repair {
+    /// Whether it takes earlier ones back, and changes nothing itself.
+    pub fn is_as_captured(&self) -> bool {
+        self.expression.as_deref() == Some(AS_CAPTURED)
+    }
 }
 
 /// What became of one repair of several.

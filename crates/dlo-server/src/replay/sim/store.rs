@@ -356,6 +356,18 @@ impl Replays for Book {
         unused()
     }
 
+    async fn changed_members(&self, _: ReplayId) -> Result<u64, StoreError> {
+        unused()
+    }
+
+    async fn changed(&self, _: &[dlo_core::id::LetterId]) -> Result<Vec<dlo_core::id::LetterId>, StoreError> {
+        unused()
+    }
+
+    async fn holder(&self, _: dlo_core::id::LetterId) -> Result<Option<ReplayId>, StoreError> {
+        unused()
+    }
+
     async fn repairs(&self, _: dlo_core::id::LetterId) -> Result<Vec<Repair>, StoreError> {
         unused()
     }

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use deadpool_postgres::Transaction;
-use dlo_core::id::ReplayId;
+use dlo_core::id::{LetterId, ReplayId};
 use dlo_core::replay::{Item, ItemState, Replay, ReplayState};
 use dlo_core::time::Timestamp;
 
 use super::super::read_error;
 use super::super::text::unescape;
 use super::rows::{self, Found, FoundItem, Hold};
-use crate::replays::{ItemPage, ReplayPage, Return, SAMPLE, percentile_99};
+use crate::replays::{IN_HAND, ItemPage, ReplayPage, Return, SAMPLE, percentile_99};
 use crate::{Cursor, Page, StoreError};
 
 pub(super) async fn one(db: &Transaction<'_>, id: ReplayId) -> Result<Replay, StoreError> {
@@ -28,6 +28,15 @@ fn plain_items(found: Vec<FoundItem>) -> Vec<Item> {
 pub(super) async fn children(db: &Transaction<'_>, id: ReplayId) -> Result<Vec<Replay>, StoreError> {
     let head = rows::head(db, id, Hold::Free).await?;
     rows::select(db, "r.parent = $1 ORDER BY r.ordinal", &[&head.row]).await.map(plain)
+}
+
+/// Who has a letter in hand.
+pub(super) async fn holder(db: &Transaction<'_>, letter: LetterId) -> Result<Option<ReplayId>, StoreError> {
+    let sql = "SELECT r.id FROM replay_items i JOIN replays r ON r.seq = i.replay
+                WHERE i.letter = $1 AND i.state = ANY($2) ORDER BY i.replay DESC LIMIT 1";
+    let held = IN_HAND.map(|state| i16::from(state.number())).to_vec();
+    let found = db.query_opt(sql, &[&letter.0, &held]).await.map_err(read_error)?;
+    Ok(found.map(|row| ReplayId(row.get(0))))
 }
 
 pub(super) async fn page(

@@ -226,6 +226,18 @@ impl Replays for PostgresStore {
         read!(self, |db| repairs::last(db, id))
     }
 
+    async fn changed_members(&self, id: ReplayId) -> Result<u64, StoreError> {
+        read!(self, |db| repairs::changed_members(db, id))
+    }
+
+    async fn changed(&self, letters: &[LetterId]) -> Result<Vec<LetterId>, StoreError> {
+        read!(self, |db| repairs::changed(db, letters))
+    }
+
+    async fn holder(&self, letter: LetterId) -> Result<Option<ReplayId>, StoreError> {
+        read!(self, |db| list::holder(db, letter))
+    }
+
     async fn repairs(&self, letter: LetterId) -> Result<Vec<Repair>, StoreError> {
         read!(self, |db| repairs::all(db, letter))
     }

@@ -2,15 +2,16 @@
 
 use std::time::Duration;
 
-use dlo_core::id::ReplayId;
+use dlo_core::id::{LetterId, ReplayId};
 use dlo_core::replay::{Item, ItemState, Replay, ReplayState};
 use dlo_core::time::Timestamp;
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, OptionalExtension, params};
 
-use super::super::read_error;
+use super::super::catalog::uuid;
+use super::super::{read_error, rows as letters};
 use super::items;
 use super::rows;
-use crate::replays::{ItemPage, ReplayPage, Return, SAMPLE, percentile_99};
+use crate::replays::{IN_HAND, ItemPage, ReplayPage, Return, SAMPLE, percentile_99};
 use crate::{Cursor, Page, StoreError};
 
 pub(super) fn one(db: &Connection, id: ReplayId) -> Result<Replay, StoreError> {
@@ -23,6 +24,18 @@ pub(super) fn children(db: &Connection, id: ReplayId) -> Result<Vec<Replay>, Sto
     let head = rows::head(db, id)?;
     let found = rows::select(db, "r.parent = ?1 ORDER BY r.ordinal", &[&head.row])?;
     Ok(found.into_iter().map(|found| found.replay).collect())
+}
+
+/// Who has a letter in hand.
+pub(super) fn holder(db: &Connection, letter: LetterId) -> Result<Option<ReplayId>, StoreError> {
+    let sql = "SELECT r.id FROM replay_items i JOIN replays r ON r.row = i.replay
+                WHERE i.letter = ?1 AND i.state IN (?2, ?3, ?4, ?5) ORDER BY i.replay DESC LIMIT 1";
+    let [claimed, intended, sent, in_doubt] = IN_HAND.map(ItemState::number);
+    db.query_row(sql, params![letter.0.as_bytes(), claimed, intended, sent, in_doubt], |row| {
+        uuid(row.get_ref(0)?.as_blob().map_err(|_| letters::unreadable("replays.id"))?).map(ReplayId)
+    })
+    .optional()
+    .map_err(read_error)
 }
 
 pub(super) fn page(

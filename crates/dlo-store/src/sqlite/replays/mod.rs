@@ -271,6 +271,19 @@ impl Replays for SqliteStore {
         self.read(move |db, _| repairs::last(db, id)).await
     }
 
+    async fn changed_members(&self, id: ReplayId) -> Result<u64, StoreError> {
+        self.read(move |db, _| repairs::changed_members(db, id)).await
+    }
+
+    async fn changed(&self, letters: &[LetterId]) -> Result<Vec<LetterId>, StoreError> {
+        let letters = letters.to_vec();
+        self.read(move |db, _| repairs::changed(db, &letters)).await
+    }
+
+    async fn holder(&self, letter: LetterId) -> Result<Option<ReplayId>, StoreError> {
+        self.read(move |db, _| list::holder(db, letter)).await
+    }
+
     async fn repairs(&self, letter: LetterId) -> Result<Vec<Repair>, StoreError> {
         self.read(move |db, _| repairs::all(db, letter)).await
     }

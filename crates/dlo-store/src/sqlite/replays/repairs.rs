@@ -9,7 +9,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::super::{audit, read_error, steps};
 use super::rows;
 use crate::block::Block;
-use crate::repairs::Sealed;
+use crate::repairs::{AS_CAPTURED, Sealed};
 use crate::{Deed, Event, Repair, Repaired, StoreError};
 
 pub(super) fn write(
@@ -75,6 +75,31 @@ pub(super) fn last(db: &Connection, id: ReplayId) -> Result<Option<Timestamp>, S
                  JOIN repairs p ON p.letter = i.letter WHERE r.row = ?1 OR r.parent = ?1";
     let at: Option<i64> = db.query_row(sql, [row], |row| row.get(0)).map_err(read_error)?;
     Ok(at.map(Timestamp::from_micros))
+}
+
+/// Members of a replay, or of its children, that are not sent as they were captured. From the repairs, of which there are
+/// few beside the members of a large plan.
+pub(super) fn changed_members(db: &Connection, id: ReplayId) -> Result<u64, StoreError> {
+    let row = rows::head(db, id)?.row;
+    let sql = "SELECT count(*) FROM repairs p CROSS JOIN replay_items i ON i.letter = p.letter
+                 CROSS JOIN replays r ON r.row = i.replay
+                WHERE p.active = 1 AND p.expression IS NOT ?2 AND (r.row = ?1 OR r.parent = ?1)";
+    let count: i64 = db.query_row(sql, params![row, AS_CAPTURED], |row| row.get(0)).map_err(read_error)?;
+    Ok(count.unsigned_abs())
+}
+
+/// Those of some letters that would not be sent as they were captured.
+pub(super) fn changed(db: &Connection, letters: &[LetterId]) -> Result<Vec<LetterId>, StoreError> {
+    let mut find = db
+        .prepare_cached("SELECT 1 FROM repairs WHERE letter = ?1 AND active = 1 AND expression IS NOT ?2")
+        .map_err(read_error)?;
+    let mut all = Vec::new();
+    for letter in letters {
+        if find.exists(params![letter.0.as_bytes(), AS_CAPTURED]).map_err(read_error)? {
+            all.push(*letter);
+        }
+    }
+    Ok(all)
 }
 
 pub(super) fn all(db: &Connection, letter: LetterId) -> Result<Vec<Repair>, StoreError> {

@@ -146,6 +146,7 @@ macro_rules! conformance {
                 what_is_left_out_of_a_plan_is_counted
                 only_open_letters_are_members_whatever_the_query_says
                 what_another_replay_has_in_hand_is_left_out_by_its_name
+                a_letter_knows_the_replay_that_has_it_in_hand
                 a_plan_of_ids_has_these_and_no_others
                 several_causes_become_children_by_their_oldest_letter
                 order_holds_back_superseded_letters_and_keys_that_span_classes
@@ -228,6 +229,7 @@ macro_rules! conformance {
                 only_an_open_letter_is_repaired
                 many_repairs_at_once_are_each_their_own
                 a_plan_knows_when_one_of_its_letters_was_last_repaired
+                a_plan_knows_how_many_of_its_letters_go_out_changed
             }
         }
     };

@@ -147,6 +147,21 @@ pub(crate) async fn what_another_replay_has_in_hand_is_left_out_by_its_name(home
     }
 }
 
+pub(crate) async fn a_letter_knows_the_replay_that_has_it_in_hand(home: &dyn Home) {
+    let store = home.open().await;
+    let (replay, lease, ids) = running(&store, 2).await;
+    assert_eq!(store.holder(ids[0]).await.unwrap(), None, "it is frozen, and still anybody's");
+    let run = Run { id: replay.id, lease: &lease };
+    store.claim(&run, 1_000, NOW).await.unwrap();
+    plan_orders(&store, policy(&["orders"])).await;
+    assert_eq!(store.holder(ids[0]).await.unwrap(), Some(replay.id));
+    turn(&store, replay.id, ReplayState::Cancelled).await;
+    store.give_back(&run, 1_000, NOW).await.unwrap();
+    assert_eq!(store.holder(ids[0]).await.unwrap(), None);
+    let missing = dlo_core::id::LetterId::new(NOW, [7; 10]);
+    assert_eq!(store.holder(missing).await.unwrap(), None);
+}
+
 pub(crate) async fn a_plan_of_ids_has_these_and_no_others(home: &dyn Home) {
     let store = home.open().await;
     let ids = insert(&store, (0..4).map(|n| letter(n, |_| {})).collect()).await;

@@ -4,7 +4,7 @@ use dlo_core::id::LetterId;
 use dlo_core::letter::{Status, Step};
 use dlo_core::message::{Headers, Message, Payload};
 use dlo_store::replays::Run;
-use dlo_store::{Event, NewRepair, Repaired, StoreError};
+use dlo_store::{AS_CAPTURED, Event, NewRepair, Repaired, StoreError};
 
 use super::Home;
 use crate::letters::{NOW, at, deed, insert, letter};
@@ -72,6 +72,25 @@ pub(crate) async fn a_plan_knows_when_one_of_its_letters_was_last_repaired(home:
     assert_eq!(store.last_repaired(plan.id).await.unwrap(), Some(at(3)));
     let second = store.children(plan.id).await.unwrap().pop().unwrap();
     assert_eq!(store.last_repaired(second.id).await.unwrap(), Some(at(2)));
+}
+
+pub(crate) async fn a_plan_knows_how_many_of_its_letters_go_out_changed(home: &dyn Home) {
+    let store = home.open().await;
+    let class = |n: i64, class: &'static str| letter(n, |l| l.error_class = Some(class.into()));
+    let ids = insert(&store, vec![class(1, "A"), class(2, "B"), class(3, "B")]).await;
+    let plan = plan_orders(&store, policy(&["orders"])).await;
+    assert_eq!(store.changed_members(plan.id).await.unwrap(), 0);
+    for (id, expression) in [(ids[0], None), (ids[1], Some(".x * 100"))] {
+        store.repair(id, repair("1", expression), &deed("eve"), at(1)).await.unwrap();
+    }
+    assert_eq!(store.changed_members(plan.id).await.unwrap(), 2);
+    assert_eq!(store.changed(&ids[1..]).await.unwrap(), [ids[1]]);
+    let second = store.children(plan.id).await.unwrap().pop().unwrap();
+    assert_eq!(store.changed_members(second.id).await.unwrap(), 1);
+    // Taken back: the latest is the message as it was captured.
+    store.repair(ids[1], repair("2", Some(AS_CAPTURED)), &deed("eve"), at(2)).await.unwrap();
+    assert_eq!(store.changed_members(second.id).await.unwrap(), 0);
+    assert_eq!(store.changed(&ids).await.unwrap(), [ids[0]]);
 }
 
 pub(crate) async fn many_repairs_at_once_are_each_their_own(home: &dyn Home) {

@@ -2,6 +2,7 @@
 
 use dlo_core::message::Message;
 
+use super::same::is_laid_out_anew;
 use super::{Limits, json};
 use super::{RepairError, Repaired, Repairer, Schemas, Subject, WorkerCommand};
 
@@ -58,12 +59,14 @@ impl RepairDesk {
         if payload.len() > PAYLOAD {
             return Err(format!("a payload has at most {PAYLOAD} bytes"));
         }
-        if is_json || json::read(&subject.message.payload.0).is_ok() {
+        let original = &subject.message.payload.0;
+        let was_json = json::read(original).is_ok();
+        if is_json || was_json {
             json::read(&payload)
                 .map_err(|cause| format!("the letter holds JSON, and the new payload: {cause}"))?;
         }
+        let same = if was_json { is_laid_out_anew(original, &payload) } else { payload == original[..] };
         let message = Message { payload: payload.into(), ..subject.message.clone() };
-        let same = message == *subject.message;
         self.fit(if same { Repaired::Same } else { Repaired::Changed(message) }, subject)
     }
 

@@ -29,6 +29,25 @@ pub(super) fn is_same(original: &[u8], written: &[u8], value: &Val) -> bool {
     }
 }
 
+/// Whether two JSON texts differ by nothing but white space between their tokens, as they do when an editor lays one out.
+pub(super) fn is_laid_out_anew(original: &[u8], edited: &[u8]) -> bool {
+    tokens(original).eq(tokens(edited))
+}
+
+fn tokens(json: &[u8]) -> impl Iterator<Item = u8> {
+    let (mut in_text, mut escaped) = (false, false);
+    json.iter().copied().filter(move |byte| {
+        let kept = in_text || !byte.is_ascii_whitespace();
+        if in_text {
+            in_text = escaped || *byte != b'"';
+            escaped = !escaped && *byte == b'\\';
+        } else {
+            in_text = *byte == b'"';
+        }
+        kept
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

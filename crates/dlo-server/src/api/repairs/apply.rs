@@ -14,7 +14,7 @@ use dlo_core::id::LetterId;
 use dlo_core::letter::Status;
 use dlo_core::query::{Compare, Matcher, Op, Query};
 use dlo_core::time::Timestamp;
-use dlo_store::{Deed, NewRepair, Page, Repaired as Stored};
+use dlo_store::{AS_CAPTURED, Deed, NewRepair, Page, Repaired as Stored};
 use serde::Serialize;
 
 use super::letters::{Opened, mend, open};
@@ -160,15 +160,16 @@ impl Work {
         };
         let mut repairs = Vec::new();
         for (opened, mended) in letters.iter().zip(mended) {
-            let (letter, expression) = (opened.letter.id, expression.clone());
+            let letter = opened.letter.id;
             match mended.map(|mended| mended.repaired) {
                 // Left alone, the earlier repair would be sent although this one says that nothing is to change.
                 Ok(Repaired::Same) if self.is_repaired(opened).await? => {
-                    let message = opened.message.clone();
+                    let (message, expression) = (opened.message.clone(), Some(AS_CAPTURED.to_string()));
                     repairs.push(New { letter, back: true, repair: NewRepair { message, expression } });
                 }
                 Ok(Repaired::Same) => applied.unchanged += 1,
                 Ok(Repaired::Changed(message)) => {
+                    let expression = expression.clone();
                     repairs.push(New { letter, back: false, repair: NewRepair { message, expression } });
                 }
                 Err(error) => {

@@ -3,12 +3,12 @@
 use dlo_core::id::LetterId;
 use dlo_core::letter::Letter;
 use dlo_core::message::{Message, Payload};
-use dlo_store::{Deed, StoreError};
+use dlo_store::{AS_CAPTURED, Deed, StoreError};
 
 use super::Change;
 use crate::api::error::Answer;
 use crate::office::Office;
-use crate::repair::{Facts, Mended, Subject};
+use crate::repair::{Facts, Mended, Repaired, Subject};
 
 /// Letters in hand at once.
 pub(super) const AT_ONCE: usize = 200;
@@ -91,6 +91,10 @@ pub(super) async fn mend(
 ) -> Answer<Vec<Result<Mended, String>>> {
     let subjects: Vec<Subject<'_>> = letters.iter().map(Opened::subject).collect();
     match change {
+        // It says "as it was captured" of any payload, also of one that no expression can read.
+        Change::Expression(expression) if expression.trim() == AS_CAPTURED => {
+            Ok(letters.iter().map(|_| Ok(Mended { repaired: Repaired::Same, schema: false })).collect())
+        }
         Change::Expression(expression) => Ok(office.repairs.apply(expression, &subjects).await?),
         Change::Payload(payload) => {
             let edited = letters

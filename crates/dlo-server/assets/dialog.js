@@ -63,3 +63,10 @@ export async function confirmCount(title, count) {
   });
   return typed === true;
 }
+
+/** Asks once before something final, with the reason as it will be kept. Answers whether to go on. */
+export async function sure(question, reason, label) {
+  const body = element("div", {}, element("p", { textContent: question }));
+  if (reason) body.append(element("p", { className: "hint", textContent: "The reason that is kept:" }), element("p", { className: "message", textContent: reason }));
+  return (await open(label, body, label, () => true)) === true;
+}

@@ -1,6 +1,6 @@
 // Forms that speak to the API: `data-api="POST /api/v1/…"` sends the named fields as JSON, `data-then` says where to go.
 // What the office refuses is shown in the form, in the office's own words.
-import { confirmCount, say } from "./dialog.js";
+import { confirmCount, say, sure } from "./dialog.js";
 import { author } from "./reader.js";
 import { undone } from "./undone.js";
 
@@ -99,6 +99,8 @@ async function send(event) {
     if (submitter?.name) put(body, submitter.name, submitter.value);
     const count = submitter?.dataset.confirm ?? form.dataset.confirm;
     if (count && !(await confirmCount(submitter?.textContent ?? "Are you sure?", count))) return;
+    const question = submitter?.dataset.sure ?? form.dataset.sure;
+    if (question && !(await sure(question, [body.reason, body.reference].filter(Boolean).join(", "), submitter?.textContent ?? "Go on"))) return;
     for (const button of buttons) button.disabled = true;
     follow(form, await call(submitter?.dataset.api ?? form.dataset.api, body));
   } catch (error) {

@@ -19,10 +19,10 @@ function sentence(text, kind = "hint") {
   return p;
 }
 
-function shown(sample) {
+function shown(sample, replaces) {
   if (!sample) return [sentence("The letter is not here any more.", "problem")];
   if (sample.outcome === "failed") return [sentence(sample.error, "problem")];
-  if (sample.outcome === "unchanged") return [sentence("This changes nothing.")];
+  if (sample.outcome === "unchanged") return [sentence(replaces ? "This is the original: stored, it withdraws the repair above." : "This changes nothing.")];
   const diff = document.createElement("pre");
   diff.className = "diff";
   diff.tabIndex = 0;
@@ -48,7 +48,7 @@ function editor(form) {
     }
     let parts;
     try {
-      parts = shown((await call(`POST ${form.dataset.preview}`, change, { looks: true })).letters[0]);
+      parts = shown((await call(`POST ${form.dataset.preview}`, change, { looks: true })).letters[0], "replaces" in form.dataset);
     } catch (error) {
       parts = [sentence(error.message, "problem")];
     }

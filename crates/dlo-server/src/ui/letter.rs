@@ -7,6 +7,7 @@ mod answers;
 mod body;
 mod facts;
 mod mending;
+mod replayable;
 mod story;
 
 use std::sync::Arc;
@@ -28,9 +29,10 @@ use crate::automation::{Leaving, leaving};
 use crate::office::Office;
 use crate::query_text::{Author, Id, Params};
 
-use answers::{Owner, Replayable, Standing, WhatFailed};
+use answers::{Owner, WhatFailed};
 use body::{Body, Wanted};
-use mending::RepairLine;
+use mending::{Mending, RepairLine};
+use replayable::{Replayable, Standing};
 use story::Chapter;
 
 /// Bytes of a header's value that are shown; the whole of it is copied.
@@ -82,7 +84,7 @@ struct LetterPage {
     group: String,
     status: &'static str,
     status_phrase: String,
-    status_words: &'static str,
+    status_words: String,
     title: String,
     failed_at: When,
     leaves: Option<Leaves>,
@@ -99,6 +101,7 @@ struct LetterPage {
     story: Vec<Chapter>,
     payload_size: String,
     body: Option<Body>,
+    mending: Mending,
     repairs: Vec<RepairLine>,
     curl: Vec<(&'static str, String)>,
     cli: Vec<(&'static str, String)>,
@@ -114,15 +117,23 @@ pub(crate) async fn page(
 ) -> Result<Response, Failed> {
     let mut detail = office.store.letter(id).await?;
     let timeline = office.store.timeline(id).await?;
-    let standing = Standing::of(&office, &detail, &timeline).await?;
+    let repairs = office.store.repairs(id).await?;
+    let mending = Mending::of(&repairs, &detail, &timeline);
+    let standing = Standing::of(&office, &detail, &timeline, mending).await?;
+    let status_words = standing.words(detail.letter.status);
     let group = office.store.group(detail.letter.group_id).await?;
     let leaves = leaving(&office, &detail.letter).await?;
     office.mask.detail(&mut detail);
     let now = office.now();
     let shows = params.payload.as_deref() == Some("show");
     let wanted = Wanted { view: params.view.unwrap_or_default(), from: params.from.unwrap_or(0) };
-    let body = if shows { Some(body::read(&office, &detail.letter, &author, wanted).await?) } else { None };
-    let repairs = mending::list(&office, id, shows, &author).await?;
+    let active = repairs.iter().find(|repair| repair.active && !repair.is_as_captured());
+    let active = active.map(|repair| repair.message.payload.0.clone());
+    let body = match shows {
+        true => Some(body::read(&office, &detail.letter, &author, wanted, active).await?),
+        false => None,
+    };
+    let repairs = mending::lines(&office, id, repairs, mending, shows).await?;
     let letter = &detail.letter;
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or("127.0.0.1:8404");
     Ok(render(&LetterPage {
@@ -131,21 +142,25 @@ pub(crate) async fn page(
         group: letter.group_id.to_string(),
         status: letter.status.as_str(),
         status_phrase: words::phrase(letter.status.as_str()),
-        status_words: words::status(letter.status),
+        closed: format!(
+            "Only open letters can be decided on. This one is {}: {status_words}.",
+            words::phrase(letter.status.as_str())
+        ),
+        status_words,
         title: letter.error_class.clone().unwrap_or_else(|| words::phrase(letter.reason.as_str())),
         failed_at: When::new(letter.failed_at, now),
         leaves: leaves.map(|leaving| Leaves::new(leaving, now)),
-        failed: WhatFailed::new(letter, office.triage.known().as_deref()),
+        failed: WhatFailed::new(letter, office.triage.known().as_deref(), mending),
         owner: Owner::new(letter, &group, &office.triage.teams()),
-        replay: Replayable::new(letter, &standing, now),
+        replay: Replayable::new(letter, standing, now),
         is_open: letter.status == Status::Open,
-        closed: format!("Only open letters can be decided on, and {}.", words::status(letter.status)),
         facts: facts::all(&detail),
         stack: detail.error_stack.clone(),
         headers: detail.headers.iter().map(header_line).collect(),
         story: story::tell(&detail, &timeline, now),
         payload_size: size(letter.payload_size),
         body,
+        mending,
         repairs,
         curl: requests(host, &id.to_string()),
         cli: commands(&detail),

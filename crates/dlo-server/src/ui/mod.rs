@@ -10,6 +10,7 @@ mod cli;
 pub(crate) mod draw;
 pub(crate) mod group;
 pub(crate) mod groups;
+mod held;
 mod indent;
 pub(crate) mod letter;
 pub(crate) mod letters;

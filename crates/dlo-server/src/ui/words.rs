@@ -38,7 +38,7 @@ pub(crate) fn phrase(code: &str) -> String {
 pub(crate) const fn status(status: Status) -> &'static str {
     match status {
         Status::Open => "it waits for somebody to decide",
-        Status::Claimed => "a replay has it in hand and will send it",
+        Status::Claimed => "a replay has it in hand",
         Status::Sent => "a replay sent it, and its outcome is not known yet",
         Status::InDoubt => "nobody knows whether a replay sent it",
         Status::Recovered => "it was handled after a replay",

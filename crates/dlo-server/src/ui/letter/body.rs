@@ -5,7 +5,9 @@
 use std::sync::Arc;
 
 use axum::http::StatusCode;
+use bytes::Bytes;
 use dlo_core::letter::Letter;
+use dlo_store::StoredPayload;
 use serde::Deserialize;
 
 use crate::api::error::{Answer, Problem};
@@ -13,8 +15,8 @@ use crate::decode::{self, Formats, Hint};
 use crate::mask::Mask;
 use crate::office::Office;
 use crate::query_text::Author;
-use crate::ui::show;
 use crate::ui::words::number;
+use crate::ui::{indent, show};
 
 /// Bytes of a part that is shown raw, and of one that is shown as hex.
 const RAW: usize = 64 * 1024;
@@ -68,6 +70,7 @@ pub(super) async fn read(
     letter: &Letter,
     author: &Author,
     wanted: Wanted,
+    repaired: Option<Bytes>,
 ) -> Answer<Body> {
     let looks = author.clone().looks();
     let mut payload = office.store.payload(letter.id, Some((&looks, office.now()))).await?;
@@ -82,7 +85,13 @@ pub(super) async fn read(
     let read = tokio::task::spawn_blocking(move || {
         office.mask.payload(&mut payload);
         let masked = payload.bytes != whole;
-        lay_out(&payload.bytes, masked, &office.mask, &hint, &office.config.formats, wanted)
+        let mut body = lay_out(&payload.bytes, masked, &office.mask, &hint, &office.config.formats, wanted);
+        if let Some(repaired) = repaired {
+            let mut shown = StoredPayload { bytes: repaired.clone(), content_type: payload.content_type };
+            office.mask.payload(&mut shown);
+            body.editable = editable(&repaired, body.masked || shown.bytes != repaired);
+        }
+        body
     });
     let failed = |_| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", "the office failed");
     read.await.map_err(failed)
@@ -153,6 +162,14 @@ fn raw(bytes: &[u8], part: &[u8]) -> Part {
     Part { how: how.to_string(), text, cut: part.len() < bytes.len(), size: Some(RAW) }
 }
 
+/// JSON is edited as it is read, one field a line; white space is all that changes by it.
+fn laid_out(text: &str) -> String {
+    match serde_json::from_str::<&serde_json::value::RawValue>(text) {
+        Ok(json) => indent::json(json.get()),
+        Err(_) => text.to_string(),
+    }
+}
+
 /// A payload of which the browser has less than all must not be sent back as the whole.
 fn editable(bytes: &[u8], masked: bool) -> Result<String, &'static str> {
     if masked {
@@ -167,7 +184,7 @@ fn editable(bytes: &[u8], masked: bool) -> Result<String, &'static str> {
     }
     match std::str::from_utf8(bytes) {
         // A browser makes one character of every end of a line.
-        Ok(text) if !text.contains(['\r', '\0']) => Ok(text.to_string()),
+        Ok(text) if !text.contains(['\r', '\0']) => Ok(laid_out(text)),
         _ => Err(
             "It is not plain text, so a browser would change bytes that nobody edited. Use dlo repair apply --payload.",
         ),
@@ -202,7 +219,8 @@ mod tests {
 
     #[test]
     fn only_what_comes_back_unchanged_can_be_edited() {
-        assert_eq!(editable(b"{}", false), Ok("{}".to_string()));
+        assert_eq!(editable(b"{\"a\":1.10}", false), Ok("{\n  \"a\": 1.10\n}".to_string()));
+        assert_eq!(editable(b"{\"a\":", false), Ok("{\"a\":".to_string()));
         for (bytes, masked) in
             [(&b"{}"[..], true), (b"a\r\nb", false), (b"\xff", false), (&[b'a'; EDITED + 1], false)]
         {

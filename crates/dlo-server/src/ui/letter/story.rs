@@ -1,5 +1,7 @@
 //! The story of a letter, oldest first: attempts and deaths as its consumers told them, and what the office and its people
-//! did, on one line of time.
+//! did, on one line of time. Looks at the payload are all in the audit log; here they are one for each person and sitting.
+
+use std::time::Duration;
 
 use dlo_core::attempt::AttemptRecord;
 use dlo_core::letter::{Death, LetterDetail};
@@ -10,6 +12,9 @@ use dlo_store::{Event, TimelineEntry};
 
 use crate::ui::show::When;
 use crate::ui::words;
+
+/// Looks of one person that are less than this apart are one sitting: a preview looks at every pause of the fingers.
+const SITTING: Duration = Duration::from_secs(30 * 60);
 
 /// Who tells it. In this order at one moment: what caused comes before what followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,12 +54,40 @@ pub(super) fn tell(detail: &LetterDetail, timeline: &[TimelineEntry], now: Times
         all.push((death.at, Kind::Death, died(death, now)));
     }
     // A death and its arrival here are two things; the office's own word is of the arrival.
-    for entry in timeline {
-        let (kind, chapter) = deed(entry, now);
+    for (entry, times) in by_sitting(timeline) {
+        let (kind, mut chapter) = deed(entry, now);
+        if times > 1 {
+            chapter.what = format!("{}, {times} times in one sitting", chapter.what);
+        }
         all.push((entry.at, kind, chapter));
     }
     all.sort_by_key(|(at, kind, _)| (*at, *kind));
     all.into_iter().map(|(_, kind, chapter)| Chapter { class: kind.class(), ..chapter }).collect()
+}
+
+/// Every entry with how often it happened: looks of one sitting are told once, where they began.
+fn by_sitting(timeline: &[TimelineEntry]) -> Vec<(&TimelineEntry, usize)> {
+    let mut all: Vec<(&TimelineEntry, usize)> = Vec::new();
+    // Of each person: where their sitting is told, and when they looked last.
+    let mut sittings: Vec<(&str, usize, Timestamp)> = Vec::new();
+    for entry in timeline {
+        if entry.what != Event::PayloadRead {
+            all.push((entry, 1));
+            continue;
+        }
+        let here = all.len();
+        match sittings.iter_mut().find(|(author, ..)| *author == entry.author) {
+            Some((_, told, last)) if entry.at.since(*last) < SITTING => {
+                all[*told].1 += 1;
+                *last = entry.at;
+                continue;
+            }
+            Some(sitting) => *sitting = (&entry.author, here, entry.at),
+            None => sittings.push((&entry.author, here, entry.at)),
+        }
+        all.push((entry, 1));
+    }
+    all
 }
 
 fn attempt(death: &Death, record: &AttemptRecord, now: Timestamp) -> Chapter {
@@ -131,6 +164,41 @@ fn ordinal(number: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn looks_at_the_payload_are_told_once_for_each_person_and_sitting() {
+        let entry = |minute: u64, author: &str, what| TimelineEntry {
+            at: Timestamp::from_millis(0).plus(Duration::from_secs(minute * 60)),
+            what,
+            author: author.to_string(),
+            reason: None,
+            reference: None,
+        };
+        let look = |minute, author| entry(minute, author, Event::PayloadRead);
+        let timeline = [
+            entry(0, "office", Event::Captured),
+            look(1, "ada"),
+            look(2, "ben"),
+            look(3, "ada"),
+            entry(4, "ada", Event::Repaired),
+            look(5, "ada"),
+            look(60, "ada"),
+        ];
+        let told: Vec<_> = by_sitting(&timeline)
+            .into_iter()
+            .map(|(entry, times)| (entry.author.as_str(), entry.what.as_str(), times))
+            .collect();
+        assert_eq!(
+            told,
+            [
+                ("office", "captured", 1),
+                ("ada", "payload_read", 3),
+                ("ben", "payload_read", 1),
+                ("ada", "repaired", 1),
+                ("ada", "payload_read", 1)
+            ]
+        );
+    }
 
     #[test]
     fn times_are_counted_as_people_do() {

@@ -2,8 +2,10 @@
 //!
 //! Six outcomes are told apart and never added up under one word. What cannot be done now stays visible with the reason.
 
+mod changed;
 mod command;
 mod items;
+mod onward;
 mod plan;
 mod steering;
 
@@ -13,21 +15,23 @@ use askama::Template;
 use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
-use dlo_core::id::ReplayId;
+use dlo_core::id::{LetterId, ReplayId};
 use dlo_core::query::Query;
 use dlo_core::replay::{ItemState, Replay, ReplayState};
 use dlo_core::time::Timestamp;
 
 use super::draw::Svg;
-use super::replays::{ReplayLine, about};
+use super::replays::{ReplayLine, about, badge};
 use super::show::When;
 use super::{Failed, Shell, draw, render, scope, words};
 use crate::guard::Proven;
 use crate::office::Office;
 use crate::query_text::{Id, Params};
 
+use changed::Changed;
 pub(crate) use items::ItemParams;
 use items::Items;
+use onward::Onward;
 use plan::Plan;
 pub(crate) use plan::settings;
 use steering::Steering;
@@ -67,7 +71,12 @@ struct ReplayPage {
     /// Of those with an outcome, how many were handled.
     success: Option<String>,
     stop: Option<String>,
-    stop_letters: Vec<String>,
+    /// Those that caused it, and whether each goes out repaired.
+    stop_letters: Vec<(LetterId, bool)>,
+    changed: Changed,
+    onward: Option<Onward>,
+    /// It was not started yet: what is doubtful must be read before the button.
+    is_plan: bool,
     /// What it waits for now, and how fast it goes, where this server has it in hand.
     waits: Option<String>,
     rate: Option<String>,
@@ -95,12 +104,14 @@ pub(crate) async fn page(
         Some(rate) => format!("{rate:.1} a second now"),
         None => "no limit now".to_string(),
     });
+    let (state, phrase) = badge(&replay);
+    let changed = Changed::read(&office, &replay, &items).await?;
     Ok(render(&ReplayPage {
         shell,
         q: String::new(),
         id: id.to_string(),
-        state: replay.state.as_str(),
-        phrase: words::phrase(replay.state.as_str()),
+        state,
+        phrase,
         meaning: words::replay(replay.state),
         over: replay.state.is_over(),
         about: about(&replay),
@@ -118,7 +129,10 @@ pub(crate) async fn page(
         outcomes: outcomes(&replay),
         success: success(&replay),
         stop: replay.stop_reason.clone(),
-        stop_letters: replay.stop_letters.iter().map(ToString::to_string).collect(),
+        stop_letters: replay.stop_letters.iter().map(|id| (*id, changed.has(id))).collect(),
+        onward: Onward::of(&office, &replay, &items).await?,
+        is_plan: is_plan(replay.state),
+        changed,
         waits: standing.filter(|_| active).and_then(|standing| standing.waits),
         rate,
         came_back: replay.counts.get(ItemState::Returned),
@@ -129,6 +143,10 @@ pub(crate) async fn page(
     }))
 }
 
+const fn is_plan(state: ReplayState) -> bool {
+    matches!(state, ReplayState::Planned | ReplayState::AwaitingApproval)
+}
+
 fn in_words(replay: &Replay, now: Timestamp) -> Vec<String> {
     let query = replay.query.as_deref().and_then(|text| Query::parse(text, now).ok());
     query.map(|query| scope::words(&query)).unwrap_or_default()
@@ -136,7 +154,7 @@ fn in_words(replay: &Replay, now: Timestamp) -> Vec<String> {
 
 /// Every state that has letters; before the start there is only one, and the plan says it better.
 fn outcomes(replay: &Replay) -> Vec<Outcome> {
-    let begun = !matches!(replay.state, ReplayState::Planned | ReplayState::AwaitingApproval);
+    let begun = !is_plan(replay.state);
     let told = |state: &ItemState| {
         // These six are the answer to "did it work", so their zeros are told too.
         let asked = matches!(
@@ -164,7 +182,7 @@ fn success(replay: &Replay) -> Option<String> {
     let handled = of(ItemState::Confirmed) + of(ItemState::Presumed);
     let known = handled + of(ItemState::Returned);
     (known > 0).then(|| {
-        let share = handled as f64 * 100.0 / known as f64;
-        format!("{share:.1} % of the {} whose outcome is known did not come back", words::number(known))
+        let (handled, known) = (words::number(handled), words::number(known));
+        format!("{handled} of {known} whose outcome is known were handled")
     })
 }

@@ -46,10 +46,11 @@ pub(crate) struct ReplayLine {
 impl ReplayLine {
     pub(crate) fn new(replay: &Replay, now: Timestamp) -> Self {
         let of = |state| replay.counts.get(state);
+        let (state, phrase) = badge(replay);
         Self {
             id: replay.id.to_string(),
-            state: replay.state.as_str(),
-            phrase: words::phrase(replay.state.as_str()),
+            state,
+            phrase,
             about: about(replay),
             author: replay.author.clone(),
             reason: replay.reason.clone(),
@@ -62,6 +63,22 @@ impl ReplayLine {
             stop: replay.stop_reason.clone(),
             bar: draw::progress(&replay.counts),
         }
+    }
+}
+
+/// How its state looks and is said: what is completed is good news only where nothing came back.
+pub(crate) fn badge(replay: &Replay) -> (&'static str, String) {
+    let phrase = words::phrase(replay.state.as_str());
+    let of = |state| replay.counts.get(state);
+    let (returned, in_doubt) = (of(ItemState::Returned), of(ItemState::InDoubt));
+    match replay.state {
+        ReplayState::Completed if returned > 0 => {
+            ("completed partly", format!("{phrase}, {} came back", words::number(returned)))
+        }
+        ReplayState::Completed if in_doubt > 0 => {
+            ("completed partly", format!("{phrase}, {} in doubt", words::number(in_doubt)))
+        }
+        state => (state.as_str(), phrase),
     }
 }
 

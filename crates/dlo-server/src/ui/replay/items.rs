@@ -1,5 +1,6 @@
 //! The letters of a replay one by one, by where they stand.
 
+use dlo_core::id::LetterId;
 use dlo_core::replay::{Item, ItemState, Replay, send_id};
 use dlo_core::time::Timestamp;
 use dlo_store::{Cursor, Page};
@@ -23,7 +24,7 @@ pub(crate) struct ItemParams {
 
 pub(super) struct ItemLine {
     pub(super) number: u64,
-    pub(super) letter: String,
+    pub(super) letter: LetterId,
     pub(super) state: &'static str,
     pub(super) phrase: String,
     pub(super) at: Option<When>,
@@ -74,7 +75,7 @@ impl ItemLine {
         };
         Self {
             number: item.number + 1,
-            letter: item.letter.to_string(),
+            letter: item.letter,
             state: item.state.as_str(),
             phrase: words::phrase(item.state.as_str()),
             at: item.sent_at.or(item.at).map(|at| When::new(at, now)),

@@ -45,7 +45,7 @@ pub use repair::{
     Repaired, Repairer, Schema, Schemas, Subject, WorkerCommand, run_worker,
 };
 pub use replay::{ReplayDesk, ReplayTarget, Speaker, Standing};
-pub use server::{Rules, ServeError, Server};
+pub use server::{Rules, ServeError, Server, Switch};
 
 /// The description of the API, as served at `/api/v1/openapi.json`.
 pub const OPENAPI: &str = include_str!("api/openapi.json");

@@ -53,23 +53,27 @@ pub struct Rules {
 }
 
 /// What can be done beside the office, by path.
-#[derive(Clone, Default)]
-pub(crate) struct Hooks(pub(crate) Vec<Press>);
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Hooks(pub(crate) Vec<Switch>);
 
-/// One of them: where it is asked for, and what the page writes on its button.
+/// A switch of whoever embeds the office beside something that it can do, such as the demo: a button on the overview until
+/// it is on, and afterwards what it did.
 #[derive(Clone)]
-pub(crate) struct Press {
-    pub(crate) path: &'static str,
-    pub(crate) label: &'static str,
-    pub(crate) does: Hook,
+pub struct Switch {
+    /// Where it is asked for, with `POST`.
+    pub path: &'static str,
+    /// What the button says, and what stands beside it.
+    pub label: &'static str,
+    pub hint: &'static str,
+    /// What is said once it is on.
+    pub done: &'static str,
+    pub press: Arc<dyn Fn() + Send + Sync>,
+    pub is_on: Arc<dyn Fn() -> bool + Send + Sync>,
 }
 
-/// Does something, and says what.
-pub(crate) type Hook = Arc<dyn Fn() -> String + Send + Sync>;
-
-impl std::fmt::Debug for Hooks {
+impl std::fmt::Debug for Switch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_list().entries(self.0.iter().map(|press| press.path)).finish()
+        f.debug_struct("Switch").field("path", &self.path).finish_non_exhaustive()
     }
 }
 
@@ -102,16 +106,10 @@ impl Server {
         }
     }
 
-    /// Answers `POST path` by what `press` says, behind the same guards as everything else, and puts a button with this
-    /// label on the overview. For whoever embeds the office beside something that it can do, such as the demo.
+    /// Answers `POST` on the switch's path, behind the same guards as everything else, and puts it on the overview.
     #[must_use]
-    pub fn hook(
-        mut self,
-        path: &'static str,
-        label: &'static str,
-        press: impl Fn() -> String + Send + Sync + 'static,
-    ) -> Self {
-        self.hooks.0.push(Press { path, label, does: Arc::new(press) });
+    pub fn hook(mut self, switch: Switch) -> Self {
+        self.hooks.0.push(switch);
         self
     }
 

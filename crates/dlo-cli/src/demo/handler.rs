@@ -72,6 +72,10 @@ impl Pricing {
         self.tax.fixed.store(true, Ordering::Relaxed);
     }
 
+    pub(super) fn is_fixed(&self) -> bool {
+        self.tax.fixed.load(Ordering::Relaxed)
+    }
+
     pub(super) fn revenue_cents(&self) -> u64 {
         self.revenue_cents.load(Ordering::Relaxed)
     }

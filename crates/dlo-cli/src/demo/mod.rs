@@ -21,7 +21,7 @@ use dlo_core::teams::{Team, Teams};
 use dlo_core::time::{Clock, Timestamp};
 use dlo_core::units::HumanDuration;
 use dlo_runtime::SystemClock;
-use dlo_server::{ReplayRules, Schemas, Server, ServerConfig, SourceReplay, WrittenRules};
+use dlo_server::{ReplayRules, Schemas, Server, ServerConfig, SourceReplay, Switch, WrittenRules};
 use dlo_store::sqlite::SqliteStore;
 use dlo_store::{Deed, DynStore, GroupFilter, Page, StoreLimits};
 use tokio::net::TcpListener;
@@ -31,6 +31,7 @@ use tokio_util::sync::CancellationToken;
 use crate::commands::demo::DemoOptions;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output::{count, say};
+use handler::Pricing;
 use home::Home;
 use shop::Shop;
 use story::Staff;
@@ -39,6 +40,19 @@ pub(crate) fn run(options: DemoOptions) -> Outcome {
     let runtime = tokio::runtime::Runtime::new()
         .map_err(|cause| Failure::failed(format!("the runtime could not start: {cause}")))?;
     runtime.block_on(tour(options))
+}
+
+/// What the newcomer presses when the cause is found.
+fn fix(pricing: &Arc<Pricing>) -> Switch {
+    let (presses, looks) = (Arc::clone(pricing), Arc::clone(pricing));
+    Switch {
+        path: "/demo/fix",
+        label: "Fix the tax table",
+        hint: "Demo only: it mends the cause in the shop beside this office. In your own house that is a deployment.",
+        done: "the tax table knows the new districts now; what failed because of them can be sent on",
+        press: Arc::new(move || presses.fix()),
+        is_on: Arc::new(move || looks.is_fixed()),
+    }
 }
 
 async fn tour(options: DemoOptions) -> Outcome {
@@ -51,15 +65,10 @@ async fn tour(options: DemoOptions) -> Outcome {
     let broker = story::broker(Arc::clone(&clock));
     let stop = CancellationToken::new();
     let staff = Staff::at_work(&broker, Arc::clone(&clock), address, &stop)?;
-    let pricing = Arc::clone(&staff.pricing);
     let office = Server::new(config(&home)?, store.clone(), Arc::clone(&clock))
         .capture(story::dead_letters(&broker))
         .target(story::target(&broker))
-        .hook("/demo/fix", "Fix the tax table", move || {
-            pricing.fix();
-            "the tax table knows the new districts now; what failed because of them can be sent on\n"
-                .to_owned()
-        });
+        .hook(fix(&staff.pricing));
     let serving = tokio::spawn(office.run(listener, stop.clone().cancelled_owned()));
     let interrupted = tokio::spawn(interrupt(Signals::listen()?, stop.clone()));
 

@@ -177,9 +177,13 @@ where
 pub(crate) fn router(office: Arc<Office>) -> Router {
     let mut routes =
         table().into_iter().fold(Router::new(), |router, route| router.route(route.path, route.handler));
-    for press in &office.hooks.0 {
-        let does = Arc::clone(&press.does);
-        routes = routes.route(press.path, posted(move || std::future::ready(does())));
+    for switch in &office.hooks.0 {
+        let (press, said) = (Arc::clone(&switch.press), format!("{}\n", switch.done));
+        let does = move || {
+            press();
+            std::future::ready(said.clone())
+        };
+        routes = routes.route(switch.path, posted(does));
     }
     routes
         .fallback(layers::no_such_path)

@@ -21,6 +21,7 @@ use serde::Deserialize;
 
 use super::draw::{Layer, Mark, Svg, Trend, trend};
 use super::groups::GroupLine;
+use super::held::Held;
 use super::letters::LetterLine;
 use super::markdown::Prose;
 use super::shared::Shared;
@@ -104,7 +105,12 @@ struct GroupPage {
     group: GroupLine,
     standing: String,
     known: Option<Known>,
-    replay: (bool, String),
+    /// How the answer looks, and what it is.
+    replay: (&'static str, String),
+    /// Letters in the hand of a replay, and of which.
+    held: Option<(String, Held)>,
+    /// Every letter came to a good end, and nobody has said that it is over.
+    is_done: bool,
     contact: Option<String>,
     /// Whether the team's time is kept, and how it stands.
     promise: Option<(bool, String)>,
@@ -155,6 +161,8 @@ pub(crate) async fn page(
         q: format!("group:{}", group.id),
         standing: standing(group, now),
         replay: replayable(group, whole.known.as_ref()),
+        held: held(&office, group).await?,
+        is_done: is_done(group),
         contact: whole.team.as_ref().and_then(|team| team.contact.clone()),
         promise: whole
             .standing
@@ -194,6 +202,9 @@ fn standing(group: &Group, now: Timestamp) -> String {
         group.life.since.map(|since| format!(", {}", super::show::ago(since, now))).unwrap_or_default();
     let version = group.life.resolved_in.as_deref();
     match group.life.status {
+        GroupStatus::New if is_done(group) => {
+            "Its letters are recovered, and nobody has said that it is over".to_string()
+        }
         GroupStatus::New => "Nobody has looked at it yet".to_string(),
         GroupStatus::Acknowledged => format!("Somebody has seen it{since}"),
         GroupStatus::Fixing => format!("It is being fixed{since}"),
@@ -218,29 +229,50 @@ fn standing(group: &Group, now: Timestamp) -> String {
     }
 }
 
+/// The replay that has letters of it in hand, and how many.
+async fn held(office: &Office, group: &Group) -> Result<Option<(String, Held)>, Failed> {
+    let count = group.counts.get(Status::Claimed);
+    let held = if count > 0 { Held::of_group(office, group.id).await? } else { None };
+    Ok(held.map(|held| (words::letters(count), held)))
+}
+
+/// Nothing is open or on its way, something was recovered, and the group is not closed: it is time to say so.
+fn is_done(group: &Group) -> bool {
+    let of = |status| group.counts.get(status);
+    let under_way = of(Status::Open) + of(Status::Claimed) + of(Status::Sent) + of(Status::InDoubt);
+    let closed = matches!(group.life.status, GroupStatus::Resolved | GroupStatus::Ignored);
+    under_way == 0 && of(Status::Recovered) > 0 && !closed
+}
+
 /// Whether sending the letters on can help, and why.
-fn replayable(group: &Group, known: Option<&Known>) -> (bool, String) {
-    if group.counts.get(Status::Open) == 0 {
-        return (false, "No letter is open: there is nothing to send.".to_string());
+fn replayable(group: &Group, known: Option<&Known>) -> (&'static str, String) {
+    let of = |status| group.counts.get(status);
+    if of(Status::Open) == 0 {
+        let (class, told) = match (of(Status::Claimed), of(Status::Recovered)) {
+            (1.., _) => ("", "Nothing more: a replay has the rest in hand.".to_string()),
+            (0, 0) => ("", "Nothing is open, so there is nothing to send.".to_string()),
+            (0, back) => ("yes", format!("It was: {} recovered, and nothing is open.", words::number(back))),
+        };
+        return (class, told);
     }
     match known.map(|known| known.replay_helps) {
         Some(ReplayHelps::Unchanged) => (
-            true,
+            "yes",
             "Yes, when whatever was away is back. A few go first, and it stops if they fail again.".into(),
         ),
         Some(ReplayHelps::AfterAFix) => {
-            (true, "Yes, once the cause is fixed. A few go first, and it stops if they fail again.".into())
+            ("yes", "Yes, once the cause is fixed. A few go first, and it stops if they fail again.".into())
         }
         Some(ReplayHelps::AfterARepair) => (
-            true,
+            "no",
             "After a repair: the message itself is wrong. Open a letter, or repair on the way in the plan."
                 .into(),
         ),
         Some(ReplayHelps::Never) => {
-            (false, "Sending them again will not help. Discard or compensate them, with a reason.".into())
+            ("no", "Sending them again will not help. Discard or compensate them, with a reason.".into())
         }
         Some(ReplayHelps::Unknown) | None => {
-            (true, "It can be tried: a few go first, and it stops by itself if they fail again.".into())
+            ("yes", "It can be tried: a few go first, and it stops by itself if they fail again.".into())
         }
     }
 }

@@ -86,12 +86,13 @@ struct View {
     current: bool,
 }
 
-const VIEWS: [(&str, &str); 8] = [
+const VIEWS: [(&str, &str); 9] = [
     ("Open", "status:open"),
     ("Without an owner", "status:open owner:none"),
     ("Older than a day", "status:open age:>1d"),
     ("Came back", "status:open replays:>0"),
     ("Expiring", "is:expiring"),
+    ("Held by a replay", "status:claimed"),
     ("In doubt", "status:in_doubt"),
     ("Recovered", "status:recovered"),
     ("All", ""),

@@ -7,6 +7,7 @@ use axum::extract::State;
 use axum::response::Response;
 use dlo_core::group::GroupStatus;
 use dlo_core::letter::Status;
+use dlo_core::replay::{ItemState, Replay, ReplayState};
 use dlo_core::time::Timestamp;
 use dlo_core::trend::{Resolution, Window};
 use dlo_store::triage::{AgeCount, GroupOrder};
@@ -14,10 +15,13 @@ use dlo_store::{GroupFilter, Page, Stats};
 
 use super::draw::{Bar, Layer, ROADS, Road, Svg, Trend, bars, legend_class, map, trend};
 use super::groups::{self, GroupLine};
+use super::held::Held;
+use super::replays::badge;
 use super::show::{When, age, columns};
-use super::{Failed, Shell, render};
+use super::{Failed, Shell, render, words};
 use crate::capture::CaptureStatus;
 use crate::office::Office;
+use crate::server::Switch;
 
 /// Hours of the trend, groups that are news, replays that are named.
 const HOURS: usize = 48;
@@ -37,12 +41,29 @@ struct SourceLine {
 
 struct ReplayLine {
     id: String,
-    state: String,
+    state: &'static str,
     state_word: String,
     reason: String,
     done: u64,
     total: u64,
+    returned: u64,
     planned: When,
+}
+
+/// A replay that waits for a person, and why.
+struct Halted {
+    replay: Held,
+    holds: String,
+    stop: String,
+}
+
+/// A switch of whoever embeds the office.
+struct Press {
+    path: &'static str,
+    label: &'static str,
+    hint: &'static str,
+    /// What it did, once it is on.
+    done: Option<&'static str>,
 }
 
 struct Legend {
@@ -59,6 +80,12 @@ struct Overview {
     open: u64,
     total: u64,
     in_doubt: u64,
+    /// In the hand of replays: neither open nor over.
+    held: u64,
+    recovered: u64,
+    discarded: u64,
+    compensated: u64,
+    halted: Vec<Halted>,
     unowned: u64,
     new: u64,
     regressed: u64,
@@ -70,8 +97,7 @@ struct Overview {
     map: Option<Svg>,
     sources: Vec<SourceLine>,
     replays: Vec<ReplayLine>,
-    /// Buttons of whoever embeds the office: path and label.
-    presses: Vec<(&'static str, &'static str)>,
+    presses: Vec<Press>,
 }
 
 pub(crate) async fn page(State(office): State<Arc<Office>>, shell: Shell) -> Result<Response, Failed> {
@@ -93,6 +119,11 @@ pub(crate) async fn page(State(office): State<Arc<Office>>, shell: Shell) -> Res
         open: stats.letters.get(Status::Open),
         total: stats.letters.total(),
         in_doubt: stats.letters.get(Status::InDoubt),
+        held: stats.letters.get(Status::Claimed),
+        recovered: stats.letters.get(Status::Recovered),
+        discarded: stats.letters.get(Status::Discarded),
+        compensated: stats.letters.get(Status::Compensated),
+        halted: halted(&office).await?,
         unowned: stats.unowned,
         new: tally.get(GroupStatus::New),
         regressed: tally.get(GroupStatus::Regressed),
@@ -107,8 +138,29 @@ pub(crate) async fn page(State(office): State<Arc<Office>>, shell: Shell) -> Res
         map: if captures.is_empty() { None } else { Some(map(&roads(&office, &captures, &stats).await?)) },
         sources: sources(&stats, &captures, now),
         replays: replays(&office, now).await?,
-        presses: office.hooks.0.iter().map(|press| (press.path, press.label)).collect(),
+        presses: office.hooks.0.iter().map(press).collect(),
     }))
+}
+
+fn press(switch: &Switch) -> Press {
+    let Switch { path, label, hint, done, .. } = *switch;
+    Press { path, label, hint, done: (switch.is_on)().then_some(done) }
+}
+
+/// Replays that stand still with letters in hand; without them a failed replay would look like progress.
+async fn halted(office: &Office) -> Result<Vec<Halted>, Failed> {
+    let mut all = Vec::new();
+    for state in [ReplayState::Stopped, ReplayState::Paused] {
+        for replay in office.store.replays(Some(state), &Page::first(REPLAYS)).await?.replays {
+            let held = replay.counts.get(ItemState::Claimed) + replay.counts.get(ItemState::Intended);
+            all.push(Halted {
+                replay: Held::new(&replay),
+                holds: words::letters(held),
+                stop: replay.stop_reason.unwrap_or_default(),
+            });
+        }
+    }
+    Ok(all)
 }
 
 fn bar(age: &AgeCount) -> Bar {
@@ -205,14 +257,18 @@ fn sources(stats: &Stats, captures: &[CaptureStatus], now: Timestamp) -> Vec<Sou
 
 async fn replays(office: &Office, now: Timestamp) -> Result<Vec<ReplayLine>, Failed> {
     let found = office.store.replays(None, &Page::first(REPLAYS)).await?;
-    let line = |replay: &dlo_core::replay::Replay| ReplayLine {
-        id: replay.id.to_string(),
-        state: replay.state.to_string(),
-        state_word: replay.state.to_string().replace('_', " "),
-        reason: replay.reason.clone(),
-        done: replay.counts.sent(),
-        total: replay.counts.total(),
-        planned: When::new(replay.created_at, now),
+    let line = |replay: &Replay| {
+        let (state, state_word) = badge(replay);
+        ReplayLine {
+            id: replay.id.to_string(),
+            state,
+            state_word,
+            reason: replay.reason.clone(),
+            done: replay.counts.sent(),
+            total: replay.counts.total(),
+            returned: replay.counts.get(ItemState::Returned),
+            planned: When::new(replay.created_at, now),
+        }
     };
     Ok(found.replays.iter().map(line).collect())
 }

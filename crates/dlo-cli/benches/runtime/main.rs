@@ -14,6 +14,7 @@
 )]
 
 mod child;
+mod go;
 #[path = "../capture/interpreter.rs"]
 mod interpreter;
 mod kafka;

@@ -1,6 +1,8 @@
-//! W6: consuming from RabbitMQ, beside the bare loop, dramatiq (2 processes of 8 threads) and Celery (2 processes,
-//! acknowledging late). Both are given as many retries as we take; their dead letters go to queues of theirs.
+//! W6: consuming from RabbitMQ, beside the bare loop, dramatiq (2 processes of 8 threads), Celery (2 processes,
+//! acknowledging late) and Watermill (16 handlers). All are given as many retries as we take; dead letters of the first two
+//! go to queues of theirs.
 
+use std::path::PathBuf;
 use std::process::Command;
 
 use dlo_testkit::harness::rabbitmq::Rabbitmq;
@@ -11,7 +13,7 @@ use lapin::{Channel, Connection, ConnectionProperties};
 use crate::child::{self, Done};
 use crate::peer::Depths;
 use crate::runner::{self, Runner};
-use crate::{Asked, interpreter, order, peer};
+use crate::{Asked, go, interpreter, order, peer};
 
 const QUEUE: &str = "orders";
 const GROUP: &str = "bench";
@@ -41,6 +43,8 @@ struct Bench {
     url: String,
     section: String,
     channel: Channel,
+    /// Its program, where it could be built.
+    watermill: Option<PathBuf>,
 }
 
 impl Bench {
@@ -52,7 +56,7 @@ impl Bench {
             channel.queue_declare(queue.into(), durable, FieldTable::default()).await.expect("declare");
         }
         let section = format!("kind = \"rabbitmq\"\nurl = \"{url}\"");
-        Self { url, section, channel }
+        Self { url, section, channel, watermill: go::program("watermill") }
     }
 
     async fn rounds(&self, asked: &Asked, percent: u64) -> Runner {
@@ -61,6 +65,7 @@ impl Bench {
         let mut bare = Runner::new("bare loop");
         let mut dramatiq = Runner::new("dramatiq");
         let mut celery = Runner::new("Celery");
+        let mut watermill = Runner::new("Watermill");
         for round in 0..=asked.rounds {
             let done = [
                 self.own(&["ours", &self.section], asked.messages, percent).await,
@@ -69,6 +74,7 @@ impl Bench {
                 self.dramatiq((asked.messages / 5).max(1_000), percent).await,
                 self.celery((asked.messages / 10).max(1_000), percent).await,
             ];
+            let in_go = self.watermill(asked.messages, percent).await;
             // The first round warms everything up and does not count.
             if round > 0 {
                 for (runner, done) in
@@ -76,6 +82,7 @@ impl Bench {
                 {
                     runner.did(done);
                 }
+                in_go.iter().for_each(|done| watermill.did(done));
             }
         }
         let contest = format!("RabbitMQ, {percent} % poison");
@@ -89,20 +96,38 @@ impl Bench {
                 ours.beside(other);
             }
         }
+        if self.watermill.is_some() {
+            runner::show("W6", &contest, &[&watermill]);
+            match percent {
+                0 => ours.against(&watermill, "runtime.rabbitmq.watermill"),
+                _ => ours.beside(&watermill),
+            }
+        }
         ours
     }
 
     /// A runner of this program, ours or bare, on a queue filled for it.
     async fn own(&self, role: &[&str], messages: u64, percent: u64) -> Done {
+        let count = messages.to_string();
+        let words = [role, &[QUEUE, GROUP, &count]].concat();
+        self.one(role[0], || child::run(&words), messages, percent).await
+    }
+
+    async fn watermill(&self, messages: u64, percent: u64) -> Option<Done> {
+        let mut worker = Command::new(self.watermill.as_ref()?);
+        worker.args([&self.url, QUEUE, DEAD, &messages.to_string()]);
+        Some(self.one("Watermill", || child::read(&mut worker), messages, percent).await)
+    }
+
+    /// Fills the queue, has it worked off and counts what is where.
+    async fn one(&self, who: &str, work: impl FnOnce() -> Done, messages: u64, percent: u64) -> Done {
         let poison = order::poisoned(messages, percent);
         let broker = order::broker(&self.section).await;
         order::fill(&broker, QUEUE, messages, percent).await;
-        let count = messages.to_string();
-        let words = [role, &[QUEUE, GROUP, &count]].concat();
-        let done = tokio::task::block_in_place(|| child::run(&words));
-        done.check(role[0], messages, poison);
-        assert_eq!(self.depth(QUEUE).await, 0, "{} left messages", role[0]);
-        assert_eq!(self.depth(DEAD).await, poison, "{} parked another number", role[0]);
+        let done = tokio::task::block_in_place(work);
+        done.check(who, messages, poison);
+        assert_eq!(self.depth(QUEUE).await, 0, "{who} left messages");
+        assert_eq!(self.depth(DEAD).await, poison, "{who} parked another number");
         self.purge(DEAD).await;
         done
     }

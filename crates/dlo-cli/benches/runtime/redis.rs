@@ -1,7 +1,8 @@
-//! W7: consuming a Redis stream, beside the bare loop, BullMQ (100 at once) and Sidekiq (10 threads), each on the same
-//! server with its own way to keep jobs. Sidekiq takes a job off the server before it works on it: what it holds when it
+//! W7: consuming a Redis stream, beside the bare loop, BullMQ and Asynq (100 at once) and Sidekiq (10 threads), each on the
+//! same server with its own way to keep jobs. Sidekiq takes a job off the server before it works on it: what it holds when it
 //! dies is lost. Its retries wait for a poll each, so it is compared without poison only.
 
+use std::path::PathBuf;
 use std::process::Command;
 
 use dlo_core::broker::TopologySpec;
@@ -11,7 +12,7 @@ use crate::child::{self, Done};
 use crate::peer::Depths;
 use crate::redis_bare::connect;
 use crate::runner::{self, Runner};
-use crate::{Asked, interpreter, node, order, peer};
+use crate::{Asked, go, interpreter, node, order, peer};
 
 const STREAM: &str = "orders";
 const GROUP: &str = "bench";
@@ -24,7 +25,8 @@ pub(crate) async fn run(asked: &Asked) {
     // On disk once a second, as Redis is by default with its log on.
     let server = Redis::with(&["--appendfsync", "everysec"]).await;
     let section = format!("kind = \"redis\"\nurl = \"{}\"", server.url);
-    let bench = Bench { url: server.url.clone(), section, sidekiq: sidekiq_is_there() };
+    let (sidekiq, asynq) = (sidekiq_is_there(), go::program("asynq"));
+    let bench = Bench { url: server.url.clone(), section, sidekiq, asynq };
     let mut without: Option<Runner> = None;
     for &percent in &asked.poison {
         let ours = bench.rounds(asked, percent).await;
@@ -41,6 +43,8 @@ struct Bench {
     url: String,
     section: String,
     sidekiq: bool,
+    /// Its program, where it could be built.
+    asynq: Option<PathBuf>,
 }
 
 fn sidekiq_is_there() -> bool {
@@ -58,6 +62,7 @@ impl Bench {
         let mut bare = Runner::new("bare loop");
         let mut bullmq = Runner::new("BullMQ");
         let mut sidekiq = Runner::new("Sidekiq");
+        let mut asynq = Runner::new("Asynq");
         let with_sidekiq = self.sidekiq && percent == 0;
         let few = (asked.messages / 5).max(1_000);
         for round in 0..=asked.rounds {
@@ -65,12 +70,14 @@ impl Bench {
             let least = self.own(&["redis", &self.url], asked.messages, percent).await;
             let node = self.bullmq(few, percent).await;
             let ruby = if with_sidekiq { Some(self.sidekiq(few).await) } else { None };
+            let in_go = self.asynq(few, percent).await;
             // The first round warms everything up and does not count.
             if round > 0 {
                 ours.did(&own);
                 bare.did(&least);
                 bullmq.did(&node);
                 ruby.iter().for_each(|done| sidekiq.did(done));
+                in_go.iter().for_each(|done| asynq.did(done));
             }
         }
         let contest = format!("Redis, {percent} % poison");
@@ -85,6 +92,13 @@ impl Bench {
         if with_sidekiq {
             runner::show("W7", &contest, &[&sidekiq]);
             ours.against(&sidekiq, "runtime.redis.sidekiq");
+        }
+        if self.asynq.is_some() {
+            runner::show("W7", &contest, &[&asynq]);
+            match percent {
+                0 => ours.against(&asynq, "runtime.redis.asynq"),
+                _ => ours.beside(&asynq),
+            }
         }
         ours
     }
@@ -127,6 +141,16 @@ impl Bench {
         let done = tokio::task::block_in_place(|| child::read(&mut worker));
         done.check("BullMQ", messages, order::poisoned(messages, percent));
         done
+    }
+
+    async fn asynq(&self, messages: u64, percent: u64) -> Option<Done> {
+        let mut worker = Command::new(self.asynq.as_ref()?);
+        self.flush().await;
+        let every = order::every(percent).unwrap_or(0);
+        worker.args([&self.url, &messages.to_string(), &every.to_string()]);
+        let done = tokio::task::block_in_place(|| child::read(&mut worker));
+        done.check("Asynq", messages, order::poisoned(messages, percent));
+        Some(done)
     }
 
     async fn sidekiq(&self, messages: u64) -> Done {

@@ -1,0 +1,3 @@
+module dlo.bench/stage
+
+go 1.24

@@ -1,5 +1,5 @@
 //! The consumer runtime measured beside what people would use instead (W6 to W8):
-//! `runtime rabbitmq|redis|kafka|sidecar|all [--messages N] [--rounds N] [--poison 0,1,10]`.
+//! `runtime rabbitmq|redis|kafka|postgres|sidecar|all [--messages N] [--rounds N] [--poison 0,1,10]`.
 //!
 //! Every round fills a queue of a private, real server and has it emptied once by each runner, one after the other, so
 //! that a slow minute of the machine meets all of them. Each runner is a process of its own: its time, its processor and
@@ -23,6 +23,7 @@ mod node;
 mod order;
 mod ours;
 mod peer;
+mod postgres;
 mod rabbitmq;
 mod rabbitmq_bare;
 mod redis;
@@ -61,13 +62,17 @@ fn main() {
             "rabbitmq" => rabbitmq::run(&asked(50_000)).await,
             "redis" => redis::run(&asked(100_000)).await,
             "kafka" => kafka::run(&asked(200_000)).await,
+            "postgres" => postgres::run(&asked(20_000)).await,
             "sidecar" => sidecar::run(&asked(30_000)).await,
             "all" => {
                 rabbitmq::run(&asked(50_000)).await;
                 redis::run(&asked(100_000)).await;
                 kafka::run(&asked(200_000)).await;
+                postgres::run(&asked(20_000)).await;
             }
-            other => println!("unknown workload `{other}`, expected rabbitmq, redis, kafka, sidecar or all"),
+            other => println!(
+                "unknown workload `{other}`, expected rabbitmq, redis, kafka, postgres, sidecar or all"
+            ),
         }
     });
 }

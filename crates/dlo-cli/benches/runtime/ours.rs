@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use dlo_core::brake::{BrakeConfig, BrakeMode};
 use dlo_core::budget::BudgetConfig;
 use dlo_core::failure::Failure;
 use dlo_core::message::Message;
@@ -68,6 +69,8 @@ pub(crate) async fn consume(section: &str, queue: &str, group: &str, wanted: u64
         retry,
         // A tenth of the messages tried twice more is a fifth of the traffic, which is where the default begins to hold back.
         budget: BudgetConfig { share: 1.0, ..BudgetConfig::default() },
+        // The queue ends, and of its last messages nearly all are poison, which is what the brake would stop for.
+        brake: BrakeConfig { mode: BrakeMode::Warn, ..BrakeConfig::default() },
         state: Some(state.path().to_owned()),
         ..ConsumerConfig::default()
     };

@@ -47,6 +47,20 @@ mod suite {
     crate::conformance::conformance!(crate::sqlite::fresh);
 }
 
+#[tokio::test]
+async fn a_store_that_was_closed_has_everything_in_its_one_file() {
+    let home = fresh().await;
+    let store = home.open().await;
+    let ids = insert(&store, (0..50).map(|n| letter(n, |_| {})).collect()).await;
+    store.letter(ids[0]).await.unwrap();
+    store.close().await.unwrap();
+    let elsewhere = tempfile::tempdir().unwrap();
+    std::fs::copy(home.0.path().join("office.db"), elsewhere.path().join("office.db")).unwrap();
+    let copied = Connection::open(elsewhere.path().join("office.db")).unwrap();
+    let letters: i64 = copied.query_row("SELECT count(*) FROM letters", [], |row| row.get(0)).unwrap();
+    assert_eq!(letters, 50);
+}
+
 #[test]
 fn random_stories_agree_with_the_model_here() {
     random_stories_agree_with_the_model(48, fresh);

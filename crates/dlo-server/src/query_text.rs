@@ -61,24 +61,36 @@ impl<T: FromStr, S: Send + Sync> FromRequestParts<S> for Id<T> {
 #[derive(Debug, Clone)]
 pub(crate) struct Author(pub(crate) String);
 
-impl<S: Send + Sync> FromRequestParts<S> for Author {
+/// Who asks, if a name came with the request: by a token, a header or a cookie.
+#[derive(Debug, Clone)]
+pub(crate) struct GivenName(pub(crate) Option<String>);
+
+impl<S: Send + Sync> FromRequestParts<S> for GivenName {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Answer<Self> {
         // A token with a name proves who it is; what the client claims beside it is not asked.
         if let Some(Proven(name)) = parts.extensions.get() {
-            return Ok(Self(name.clone()));
+            return Ok(Self(Some(name.clone())));
         }
         if let Some(value) = parts.headers.get(AUTHOR) {
             let name = std::str::from_utf8(value.as_bytes()).unwrap_or_default().trim();
-            if name.is_empty() || name.chars().count() > limits::NAME || name.chars().any(char::is_control) {
+            if !is_name(name) {
                 let detail = format!("`{AUTHOR}` is a name of 1 to {} characters", limits::NAME);
                 return Err(Problem::bad_request("bad_author", detail).field(AUTHOR));
             }
-            return Ok(Self(name.to_string()));
+            return Ok(Self(Some(name.to_string())));
         }
         // A browser that follows a link sends no header of ours; the page's script left the name in a cookie.
-        if let Some(name) = cookie(&parts.headers, AUTHOR) {
+        Ok(Self(cookie(&parts.headers, AUTHOR)))
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Author {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Answer<Self> {
+        if let GivenName(Some(name)) = GivenName::from_request_parts(parts, state).await? {
             return Ok(Self(name));
         }
         let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>();
@@ -93,6 +105,11 @@ impl Author {
     }
 }
 
+/// What the audit log may be told as a name: not empty, not endless, nothing that a terminal would obey.
+pub(crate) fn is_name(text: &str) -> bool {
+    !text.trim().is_empty() && text.chars().count() <= limits::NAME && !text.chars().any(char::is_control)
+}
+
 /// A cookie that the page's script wrote: percent-encoded text, at most as long as a name. Anything else is none.
 pub(crate) fn cookie(headers: &HeaderMap, wanted: &str) -> Option<String> {
     let pairs = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
@@ -102,9 +119,7 @@ pub(crate) fn cookie(headers: &HeaderMap, wanted: &str) -> Option<String> {
     })?;
     let decoded = percent_encoding::percent_decode_str(value).decode_utf8().ok()?;
     let name = decoded.trim();
-    let legal =
-        !name.is_empty() && name.chars().count() <= limits::NAME && !name.chars().any(char::is_control);
-    legal.then(|| name.to_string())
+    is_name(name).then(|| name.to_string())
 }
 
 /// The page that `limit` and `cursor` ask for.

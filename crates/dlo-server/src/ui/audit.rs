@@ -1,16 +1,18 @@
 //! The audit log: who did what, when and why, newest first; and the proof that every letter is accounted for.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
+use dlo_core::id::GroupId;
 use dlo_core::replay::parse_send_id;
 use dlo_core::time::Timestamp;
 use dlo_store::AuditEntry;
 
 use super::show::When;
-use super::{Failed, Shell, render, words};
+use super::{Failed, Shell, names, render, words};
 use crate::api::audit::AuditParams;
 use crate::office::Office;
 use crate::query_text::Params;
@@ -25,13 +27,36 @@ struct Line {
     reference: String,
     replay: Option<String>,
     source: String,
-    letter: Option<String>,
+    /// A letter, and the end of its id.
+    letter: Option<(String, String)>,
+    /// Id and title of the group that it was done with.
+    group: Option<(String, String)>,
     count: String,
 }
 
+/// What the groups of a page are called.
+async fn titles(office: &Office, entries: &[AuditEntry]) -> Result<HashMap<GroupId, String>, Failed> {
+    let mut titles = HashMap::new();
+    for id in entries.iter().filter_map(group) {
+        if titles.contains_key(&id) {
+            continue;
+        }
+        titles.insert(id, names::group(office, id).await?);
+    }
+    Ok(titles)
+}
+
+/// The group of a row; looking into its payloads names it in a query.
+fn group(entry: &AuditEntry) -> Option<GroupId> {
+    let meant = || entry.reference.as_deref()?.strip_prefix("group:")?.parse().ok();
+    entry.group.or_else(meant)
+}
+
 impl Line {
-    fn new(entry: &AuditEntry, now: Timestamp) -> Self {
-        let reference = entry.reference.clone().unwrap_or_default();
+    fn new(entry: &AuditEntry, titles: &HashMap<GroupId, String>, now: Timestamp) -> Self {
+        let group = group(entry);
+        let named = |text: &String| !text.starts_with("group:");
+        let reference = entry.reference.clone().filter(named).unwrap_or_default();
         let is_replay = entry.what.as_str().starts_with("replay_");
         let replay = parse_send_id(&reference)
             .map(|(replay, _)| replay.to_string())
@@ -46,7 +71,8 @@ impl Line {
             reference,
             replay,
             source: entry.source.clone().unwrap_or_default(),
-            letter: entry.letter.map(|letter| letter.to_string()),
+            group: group.and_then(|id| Some((id.to_string(), titles.get(&id)?.clone()))),
+            letter: entry.letter.map(|id| (id.to_string(), names::short(&id.to_string()))),
             count: words::number(entry.count),
         }
     }
@@ -90,6 +116,7 @@ pub(crate) async fn page(
 ) -> Result<Response, Failed> {
     let found = params.find(&office).await?;
     let now = office.now();
+    let titles = titles(&office, &found.entries).await?;
     Ok(render(&Audit {
         shell,
         q: String::new(),
@@ -98,7 +125,7 @@ pub(crate) async fn page(
         what: params.what,
         letter: params.letter,
         known: KNOWN,
-        lines: found.entries.iter().map(|entry| Line::new(entry, now)).collect(),
+        lines: found.entries.iter().map(|entry| Line::new(entry, &titles, now)).collect(),
         next: found.next.map(|cursor| cursor.0),
     }))
 }

@@ -15,6 +15,7 @@ mod indent;
 pub(crate) mod letter;
 pub(crate) mod letters;
 mod markdown;
+mod names;
 pub(crate) mod overview;
 pub(crate) mod owners;
 pub(crate) mod planner;

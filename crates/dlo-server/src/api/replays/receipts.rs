@@ -1,6 +1,6 @@
 //! `POST /receipts`: the runtime's word that replayed messages were handled (F8).
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use axum::Json;
@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::api::error::{Answer, Problem};
 use crate::body;
 use crate::office::Office;
-use crate::query_text::Author;
+use crate::query_text::{Author, GivenName, is_name};
 
 /// Receipts of one request.
 const MOST: usize = 500;
@@ -39,6 +39,13 @@ struct Receipt {
     consumer: Option<String>,
     #[serde(rename = "handled_at")]
     _handled_at: Option<Timestamp>,
+}
+
+impl Receipt {
+    /// Who the audit log says it was, where the request itself has no name: runtimes send none.
+    fn teller(&self) -> Option<&str> {
+        self.consumer.as_deref().filter(|name| is_name(name))
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -109,6 +116,7 @@ impl Groups<'_> {
 
 pub(crate) async fn receive(
     State(office): State<Arc<Office>>,
+    GivenName(name): GivenName,
     author: Author,
     request: Request<Body>,
 ) -> Answer<Response> {
@@ -117,16 +125,21 @@ pub(crate) async fn receive(
         let detail = format!("at most {MOST} receipts a request, found {}", receipts.len());
         return Err(Problem::unprocessable("too_many", detail).field("receipts"));
     }
-    let mut known = Vec::with_capacity(receipts.len());
+    let mut by_teller: BTreeMap<&str, Vec<(ReplayId, u64)>> = BTreeMap::new();
     let mut groups = Groups { office: &office, by_replay: HashMap::new() };
     for receipt in &receipts {
         let Some((id, number)) = parse_send_id(&receipt.replay_id) else { continue };
         if groups.takes(id, receipt).await? {
-            known.push((id, number));
+            let teller = name.as_deref().or_else(|| receipt.teller()).unwrap_or(&author.0);
+            by_teller.entry(teller).or_default().push((id, number));
         }
     }
-    let taken = office.store.receipts(&known, &author.looks(), office.now()).await?;
-    let confirmed = taken.iter().filter(|taken| **taken).count();
+    let mut confirmed = 0;
+    for (teller, known) in by_teller {
+        let deed = Author(teller.to_string()).looks();
+        let taken = office.store.receipts(&known, &deed, office.now()).await?;
+        confirmed += taken.iter().filter(|taken| **taken).count();
+    }
     if confirmed > 0 {
         office.replays.ring();
     }
@@ -174,7 +187,10 @@ mod tests {
         let body = json!({ "receipts": items.iter().map(receipt).collect::<Vec<_>>() }).to_string();
         let request =
             Request::post("/").header("content-type", "application/json").body(Body::from(body)).unwrap();
-        let answer = receive(State(office.clone()), Author("shop".to_string()), request).await.unwrap();
+        let answer =
+            receive(State(office.clone()), GivenName(None), Author("anonymous".to_string()), request)
+                .await
+                .unwrap();
         let body = axum::body::to_bytes(answer.into_body(), 10_000).await.unwrap();
         serde_json::from_slice(&body).unwrap()
     }
@@ -196,5 +212,18 @@ mod tests {
         let id = sent(&office, &["billing", "shipping", "billing"]).await;
         assert_eq!(tell(&office, id, "billing").await, json!({ "confirmed": 2, "unknown": 1 }));
         assert_eq!(office.store.replay(id).await.unwrap().counts.get(ItemState::Sent), 1);
+    }
+
+    #[tokio::test]
+    async fn the_audit_log_says_which_consumer_told_that_a_letter_was_handled() {
+        let directory = tempfile::tempdir().unwrap();
+        let office = Office::in_directory(directory.path());
+        let id = sent(&office, &["billing", "shipping"]).await;
+        tell(&office, id, "billing").await;
+        tell(&office, id, "shipping").await;
+        let audit = office.store.audit(&Page::first(50)).await.unwrap().entries;
+        let confirmed = audit.iter().filter(|entry| entry.what.as_str() == "confirm");
+        let authors: Vec<&str> = confirmed.map(|entry| entry.author.as_str()).collect();
+        assert_eq!(authors, ["shipping", "billing"]);
     }
 }

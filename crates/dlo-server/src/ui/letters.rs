@@ -32,6 +32,8 @@ pub(crate) struct LetterLine {
     pub(crate) consumer: String,
     pub(crate) key: String,
     pub(crate) attempts: u32,
+    /// How often it died: once more than it came back from replays.
+    pub(crate) deaths: u32,
     pub(crate) failed: When,
 }
 
@@ -53,6 +55,7 @@ impl LetterLine {
             consumer: text(&letter.consumer),
             key: key.unwrap_or_default().to_string(),
             attempts: letter.attempts,
+            deaths: letter.deaths,
             failed: When::new(letter.failed_at, now),
         }
     }

@@ -111,7 +111,7 @@ pub(crate) async fn page(
     if query.terms.is_empty() {
         return Ok(render(&Planner::new(shell, "", Settings::default())));
     }
-    let scope = scope::words(&query);
+    let scope = scope::named(&office, &query).await?;
     let open = with_open(query.clone());
     let seen = office.store.glimpse(&open, COUNTED).await?;
     let mut found = office.store.letters(&open, &Page::first(SAMPLES)).await?;

@@ -23,7 +23,7 @@ use dlo_core::time::Timestamp;
 use super::draw::Svg;
 use super::replays::{ReplayLine, about, badge};
 use super::show::When;
-use super::{Failed, Shell, draw, render, scope, words};
+use super::{Failed, Shell, draw, names, render, scope, words};
 use crate::guard::Proven;
 use crate::office::Office;
 use crate::query_text::{Id, Params};
@@ -71,8 +71,8 @@ struct ReplayPage {
     /// Of those with an outcome, how many were handled.
     success: Option<String>,
     stop: Option<String>,
-    /// Those that caused it, and whether each goes out repaired.
-    stop_letters: Vec<(LetterId, bool)>,
+    /// Those that caused it.
+    stop_letters: Vec<Stopper>,
     changed: Changed,
     onward: Option<Onward>,
     /// It was not started yet: what is doubtful must be read before the button.
@@ -101,8 +101,8 @@ pub(crate) async fn page(
     let standing = office.replays.standing(id);
     let active = replay.state.is_active();
     let rate = standing.as_ref().filter(|_| active).map(|standing| match standing.rate {
-        Some(rate) => format!("{rate:.1} a second now"),
-        None => "no limit now".to_string(),
+        Some(rate) => format!("{rate:.1} a second"),
+        None => "no limit".to_string(),
     });
     let (state, phrase) = badge(&replay);
     let changed = Changed::read(&office, &replay, &items).await?;
@@ -115,7 +115,7 @@ pub(crate) async fn page(
         meaning: words::replay(replay.state),
         over: replay.state.is_over(),
         about: about(&replay),
-        scope: in_words(&replay, now),
+        scope: in_words(&office, &replay, now).await?,
         query: replay.query.clone(),
         parent: replay.parent.map(|parent| parent.to_string()),
         author: replay.author.clone(),
@@ -129,7 +129,7 @@ pub(crate) async fn page(
         outcomes: outcomes(&replay),
         success: success(&replay),
         stop: replay.stop_reason.clone(),
-        stop_letters: replay.stop_letters.iter().map(|id| (*id, changed.has(id))).collect(),
+        stop_letters: stoppers(&office, &replay, &changed).await?,
         onward: Onward::of(&office, &replay, &items).await?,
         is_plan: is_plan(replay.state),
         changed,
@@ -147,9 +147,28 @@ const fn is_plan(state: ReplayState) -> bool {
     matches!(state, ReplayState::Planned | ReplayState::AwaitingApproval)
 }
 
-fn in_words(replay: &Replay, now: Timestamp) -> Vec<String> {
-    let query = replay.query.as_deref().and_then(|text| Query::parse(text, now).ok());
-    query.map(|query| scope::words(&query)).unwrap_or_default()
+async fn in_words(office: &Office, replay: &Replay, now: Timestamp) -> Result<Vec<String>, Failed> {
+    match replay.query.as_deref().and_then(|text| Query::parse(text, now).ok()) {
+        Some(query) => scope::named(office, &query).await,
+        None => Ok(Vec::new()),
+    }
+}
+
+/// A letter that stopped it.
+struct Stopper {
+    id: LetterId,
+    name: String,
+    /// It went out repaired.
+    repaired: bool,
+}
+
+async fn stoppers(office: &Office, replay: &Replay, changed: &Changed) -> Result<Vec<Stopper>, Failed> {
+    let mut all = Vec::with_capacity(replay.stop_letters.len());
+    for id in &replay.stop_letters {
+        let name = names::letter(office, *id).await?;
+        all.push(Stopper { id: *id, name, repaired: changed.has(id) });
+    }
+    Ok(all)
 }
 
 /// Every state that has letters; before the start there is only one, and the plan says it better.

@@ -4,9 +4,20 @@ use std::fmt::Display;
 
 use dlo_core::query::{Compare, Matcher, Op, Query, Term};
 
-/// Each term as a phrase that goes on from "letters …".
-pub(crate) fn words(query: &Query) -> Vec<String> {
-    query.terms.iter().map(term).collect()
+use super::{Failed, names};
+use crate::office::Office;
+
+/// Each term as a phrase that goes on from "letters …", groups by what they are called.
+pub(crate) async fn named(office: &Office, query: &Query) -> Result<Vec<String>, Failed> {
+    let mut all = Vec::with_capacity(query.terms.len());
+    for one in &query.terms {
+        all.push(if let (Matcher::Group(id), false) = (&one.matcher, one.negated) {
+            format!("of the group \u{201c}{}\u{201d}", names::group(office, *id).await?)
+        } else {
+            term(one)
+        });
+    }
+    Ok(all)
 }
 
 fn term(term: &Term) -> String {
@@ -74,7 +85,7 @@ mod tests {
     #[test]
     fn a_query_reads_as_a_sentence() {
         let query = Query::parse("source:orders class:KeyError -status:open attempts:>=3", Timestamp::EPOCH);
-        let said = words(&query.unwrap()).join(", ");
+        let said = query.unwrap().terms.iter().map(term).collect::<Vec<_>>().join(", ");
         assert_eq!(
             said,
             "of the source orders, that failed with KeyError, but not: that are open, with attempts from 3"

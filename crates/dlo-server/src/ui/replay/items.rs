@@ -9,7 +9,7 @@ use serde::Deserialize;
 use crate::api::error::{Answer, Problem};
 use crate::office::Office;
 use crate::ui::show::When;
-use crate::ui::words;
+use crate::ui::{names, words};
 
 /// Lines at once.
 const LINES: usize = 50;
@@ -25,6 +25,8 @@ pub(crate) struct ItemParams {
 pub(super) struct ItemLine {
     pub(super) number: u64,
     pub(super) letter: LetterId,
+    /// The end of its id.
+    pub(super) short: String,
     pub(super) state: &'static str,
     pub(super) phrase: String,
     pub(super) at: Option<When>,
@@ -76,6 +78,7 @@ impl ItemLine {
         Self {
             number: item.number + 1,
             letter: item.letter,
+            short: names::short(&item.letter.to_string()),
             state: item.state.as_str(),
             phrase: words::phrase(item.state.as_str()),
             at: item.sent_at.or(item.at).map(|at| When::new(at, now)),

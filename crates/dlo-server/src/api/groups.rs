@@ -46,6 +46,9 @@ pub(crate) struct GroupParams {
     assignee: Option<String>,
     /// Only groups that have letters there.
     holding: Option<String>,
+    /// Only groups of which every letter has ended.
+    #[serde(default)]
+    handled: bool,
     /// Several are joined by commas.
     status: Option<String>,
     text: Option<String>,
@@ -71,6 +74,7 @@ impl GroupParams {
             owner: none(&self.owner),
             assignee: none(&self.assignee).map(mine),
             holding: self.holding.as_deref().map(|word| known::<Status>("holding", word)).transpose()?,
+            handled: self.handled,
             statuses: statuses.map(|word| known::<GroupStatus>("status", word)).collect::<Answer<_>>()?,
             text: self.text.clone().filter(|text| !text.trim().is_empty()),
             open_since: open_since.map_err(|bad| bad_parameter("open_since", bad.to_string()))?,

@@ -72,12 +72,14 @@ enum ViewName {
     Regressed,
     Oldest,
     Snoozed,
+    /// Nothing is left to do with any letter, and nobody has closed the matter.
+    Handled,
     Closed,
     All,
 }
 
 impl ViewName {
-    const ALL: [(Self, &'static str, &'static str); 9] = [
+    const ALL: [(Self, &'static str, &'static str); 10] = [
         (Self::Open, "open", "Open"),
         (Self::Mine, "mine", "Mine"),
         (Self::Unowned, "unowned", "Without an owner"),
@@ -85,6 +87,7 @@ impl ViewName {
         (Self::Regressed, "regressed", "Came back"),
         (Self::Oldest, "oldest", "Oldest"),
         (Self::Snoozed, "snoozed", "Snoozed"),
+        (Self::Handled, "handled", "All handled"),
         (Self::Closed, "closed", "Resolved or ignored"),
         (Self::All, "all", "All"),
     ];
@@ -95,7 +98,9 @@ impl ViewName {
 
     fn statuses(self) -> Vec<GroupStatus> {
         match self {
-            Self::Open | Self::Mine | Self::Unowned | Self::Oldest => GroupStatus::ACTIVE.to_vec(),
+            Self::Open | Self::Mine | Self::Unowned | Self::Oldest | Self::Handled => {
+                GroupStatus::ACTIVE.to_vec()
+            }
             Self::New => vec![GroupStatus::New],
             Self::Regressed => vec![GroupStatus::Regressed],
             Self::Snoozed => vec![GroupStatus::Snoozed],
@@ -112,8 +117,8 @@ impl ViewName {
             Self::Unowned => Some(tally.unowned),
             Self::New => Some(tally.get(GroupStatus::New)),
             Self::Regressed => Some(tally.get(GroupStatus::Regressed)),
-            Self::Snoozed => Some(tally.get(GroupStatus::Snoozed)),
-            Self::Oldest | Self::Closed | Self::All => None,
+            // The numbers are of groups with open letters, and these may have none.
+            Self::Oldest | Self::Snoozed | Self::Handled | Self::Closed | Self::All => None,
         }
     }
 }
@@ -246,8 +251,13 @@ pub(crate) async fn page(
 
 fn filter(params: &GroupParams, me: Option<String>) -> GroupFilter {
     let holding = match params.view {
-        ViewName::Closed | ViewName::All => None,
-        _ => Some(Status::Open),
+        ViewName::Snoozed | ViewName::Handled | ViewName::Closed | ViewName::All => None,
+        ViewName::Open
+        | ViewName::Mine
+        | ViewName::Unowned
+        | ViewName::New
+        | ViewName::Regressed
+        | ViewName::Oldest => Some(Status::Open),
     };
     let owner = match (params.view, &params.owner) {
         (ViewName::Unowned, _) => Some(None),
@@ -259,6 +269,7 @@ fn filter(params: &GroupParams, me: Option<String>) -> GroupFilter {
         source: params.source.clone(),
         owner,
         holding,
+        handled: params.view == ViewName::Handled,
         statuses: params.view.statuses(),
         // Without a name nobody's groups are mine.
         assignee: (params.view == ViewName::Mine).then(|| Some(me.unwrap_or_default())),

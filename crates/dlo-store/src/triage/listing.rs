@@ -12,6 +12,9 @@ use crate::{Cursor, GroupFilter, StoreError};
 /// A group's place in a list: larger comes first.
 pub(crate) type Listed = (i64, GroupId);
 
+/// Where a letter stands of which something is still to come.
+const UNFINISHED: [Status; 4] = [Status::Open, Status::Claimed, Status::Sent, Status::InDoubt];
+
 /// Whether a head, with the numbers of its members, stands as is wanted. What names it is asked by [`is_named`], and what
 /// depends on its oldest open letter elsewhere.
 pub(crate) fn holds(filter: &GroupFilter, group: &Group) -> bool {
@@ -20,6 +23,7 @@ pub(crate) fn holds(filter: &GroupFilter, group: &Group) -> bool {
         && filter.owner.as_ref().is_none_or(|wanted| *wanted == group.owner)
         && filter.assignee.as_ref().is_none_or(|wanted| *wanted == group.assignee)
         && filter.holding.is_none_or(|status| group.counts.get(status) > 0)
+        && (!filter.handled || UNFINISHED.iter().all(|status| group.counts.get(*status) == 0))
         && (filter.statuses.is_empty() || filter.statuses.contains(&group.life.status))
 }
 

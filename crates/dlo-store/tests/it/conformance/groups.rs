@@ -182,6 +182,7 @@ pub(crate) async fn groups_are_filtered_by_each_field(home: &dyn Home) {
         (GroupFilter { owner: Some(Some("tax-team".into())), ..all.clone() }, vec![1]),
         (GroupFilter { owner: Some(None), ..all.clone() }, vec![5, 4, 3, 2]),
         (GroupFilter { holding: Some(Status::Discarded), ..all.clone() }, vec![4]),
+        (GroupFilter { handled: true, ..all.clone() }, vec![4]),
         (GroupFilter { holding: Some(Status::Open), ..all.clone() }, vec![5, 3, 2, 1]),
         (
             GroupFilter { source: Some("mail".into()), consumer: Some("billing".into()), ..all.clone() },

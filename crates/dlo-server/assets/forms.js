@@ -11,12 +11,28 @@ function put(into, path, value) {
   into[last] = value;
 }
 
+/** A time that names no zone is one of the reader's clock; everything else ("2h", "3d", an exact time) the office reads itself. */
+function moment(text) {
+  const local = /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d)?))?$/.exec(text.trim());
+  const at = local && new Date(`${local[1]}T${local[2] ?? "09:00"}`);
+  return at && !Number.isNaN(at.getTime()) ? at.toISOString() : text.trim();
+}
+
+/** What a button means by the reader's clock: `tomorrow` and `monday`, both at nine in the morning. */
+function atNine(word) {
+  const at = new Date();
+  at.setDate(at.getDate() + (word === "monday" ? (8 - at.getDay()) % 7 || 7 : 1));
+  at.setHours(9, 0, 0, 0);
+  return at.toISOString();
+}
+
 function valueOf(field) {
   const text = field.value;
   switch (field.dataset.type) {
     case "number": return Number(text);
     case "json": return JSON.parse(text);
     case "list": return text.split(/[\s,]+/).filter(Boolean);
+    case "moment": return moment(text);
     default: return text;
   }
 }
@@ -26,7 +42,11 @@ export function gather(form) {
   const body = {};
   for (const field of form.elements) {
     if (!field.name || field.disabled || field.type === "submit") continue;
-    if (field.type === "checkbox") put(body, field.name, field.checked);
+    // Several fields of one list are one list.
+    if (field.dataset.type === "list") {
+      const listed = field.type !== "checkbox" || field.checked ? valueOf(field) : [];
+      if (listed.length) put(body, field.name, [...(body[field.name] ?? []), ...listed]);
+    } else if (field.type === "checkbox") put(body, field.name, field.checked);
     else if (field.type === "radio") { if (field.checked) put(body, field.name, valueOf(field)); }
     else if (field.value.trim() !== "" || "keepEmpty" in field.dataset) put(body, field.name, valueOf(field));
   }
@@ -75,6 +95,7 @@ function problem(form, text) {
   }
   place.textContent = text;
   place.hidden = !text;
+  if (text) place.scrollIntoView({ block: "nearest" });
 }
 
 function follow(form, answer) {
@@ -91,12 +112,13 @@ async function send(event) {
   const form = event.target.closest("form[data-api]");
   if (!form) return;
   event.preventDefault();
-  const buttons = [...form.querySelectorAll("button")].filter((button) => !button.disabled);
+  // Also those that stand elsewhere and name the form.
+  const buttons = [...form.elements].filter((field) => field.type === "submit" && !field.disabled);
   try {
     problem(form, "");
     const body = gather(form);
     const { submitter } = event;
-    if (submitter?.name) put(body, submitter.name, submitter.value);
+    if (submitter?.name) put(body, submitter.name, submitter.dataset.type === "at-nine" ? atNine(submitter.value) : submitter.value);
     const count = submitter?.dataset.confirm ?? form.dataset.confirm;
     if (count && !(await confirmCount(submitter?.textContent ?? "Are you sure?", count))) return;
     const question = submitter?.dataset.sure ?? form.dataset.sure;

@@ -1,6 +1,7 @@
 // Keeping up: when the office says that something changed, the parts of this page that are marked `data-live` are fetched
 // again and put in place. It holds still while something is selected, a dialog or a menu is open, a field has the focus,
 // and while a part holds what would be lost: something typed, or a refusal that is to be read.
+import { age } from "./ages.js";
 import { say } from "./dialog.js";
 
 const APART = 1500;
@@ -11,7 +12,7 @@ let busy = false;
 /** What the office drew in each part: a script marks rows and opens folds, which is no change of the office. */
 const drawn = new WeakMap();
 
-const HOLDS = "dialog[open], [data-pick]:checked, .combo [role=listbox]:not([hidden]), [data-live] .problem:not([hidden])";
+const HOLDS = "dialog[open], details.menu[open], [data-pick]:checked, .combo [role=listbox]:not([hidden]), [data-live] .problem:not([hidden])";
 
 function edited(field) {
   if (field.type === "checkbox" || field.type === "radio") return field.checked !== field.defaultChecked;
@@ -66,6 +67,7 @@ function swap(part, next) {
   const links = [...fresh.querySelectorAll("a[href], [id]")];
   const same = (wanted) => links.find((element) => element.getAttribute("href") === wanted || element.id === wanted);
   if (row) same(row)?.closest("tr")?.classList.add("current");
+  age(fresh);
   part.replaceWith(fresh);
   for (const box of fresh.querySelectorAll(".scroll")) box.scrollLeft = far.get(box.getAttribute("aria-label")) ?? 0;
   if (address) same(address)?.focus({ preventScroll: true });

@@ -6,10 +6,16 @@ import { keys } from "./keys.js";
 import { selection } from "./select.js";
 import { completion } from "./complete.js";
 import { reader } from "./reader.js";
+import { menus } from "./menu.js";
+import { ages } from "./ages.js";
 
 reader();
 forms(document);
 selection();
 completion(document.getElementById("q"), document.getElementById("q-list"));
+menus();
 keys();
 live();
+ages();
+// On a narrow screen the rooms scroll sideways; the one that one is in is in sight.
+document.querySelector(".rooms [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });

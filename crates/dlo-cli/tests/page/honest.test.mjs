@@ -166,10 +166,11 @@ test("a replay that worked leads on, and its group is resolved from there", asyn
   await shots(page, "replay-worked");
   await sound(page, "replay-worked");
   await page.goto(`${office.url}/groups/${group}`);
-  assert.match(await text("#answers .yes >> nth=-1"), /recovered, and nothing is open/);
+  assert.match(await text("#answers .yes >> nth=-1"), /every letter is handled/);
   await shots(page, "group-done");
   await sound(page, "group-done");
-  await page.locator("#answers").getByRole("button", { name: "Resolve the group" }).click();
+  await page.locator("#answers").getByRole("button", { name: "Resolve it" }).click();
+  await page.locator("#resolve").getByRole("button", { name: "Resolved" }).click();
   await page.locator("h1 .badge.resolved").waitFor();
   await page.goto(office.url);
   assert.match(await text("#totals"), /Recovered\s+[1-9]/);

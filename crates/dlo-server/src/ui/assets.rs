@@ -28,6 +28,8 @@ const ASSETS: &[Asset] = &[
     Asset { name: "undone.js", kind: JS, text: include_str!("../../assets/undone.js") },
     Asset { name: "dialog.js", kind: JS, text: include_str!("../../assets/dialog.js") },
     Asset { name: "live.js", kind: JS, text: include_str!("../../assets/live.js") },
+    Asset { name: "ages.js", kind: JS, text: include_str!("../../assets/ages.js") },
+    Asset { name: "menu.js", kind: JS, text: include_str!("../../assets/menu.js") },
     Asset { name: "keys.js", kind: JS, text: include_str!("../../assets/keys.js") },
     Asset { name: "select.js", kind: JS, text: include_str!("../../assets/select.js") },
     Asset { name: "complete.js", kind: JS, text: include_str!("../../assets/complete.js") },

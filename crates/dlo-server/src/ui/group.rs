@@ -6,10 +6,10 @@ use std::sync::Arc;
 use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
-use dlo_core::deploy::{BeganAfter, Beginning, Deploy};
-use dlo_core::group::{Change, Group, GroupStatus, why};
+use dlo_core::deploy::Deploy;
+use dlo_core::group::{Change, Group, why};
 use dlo_core::id::GroupId;
-use dlo_core::known::{Known, ReplayHelps};
+use dlo_core::known::Known;
 use dlo_core::letter::Status;
 use dlo_core::query::{Matcher, Query, Term};
 use dlo_core::teams::Standing;
@@ -18,6 +18,9 @@ use dlo_core::trend::{Resolution, Window};
 use dlo_store::triage::{Link, Note, Runbook};
 use dlo_store::{AuditEntry, Page};
 use serde::Deserialize;
+
+mod answers;
+mod teams;
 
 use super::draw::{Layer, Mark, Svg, Trend, trend};
 use super::groups::GroupLine;
@@ -31,6 +34,8 @@ use super::{Failed, Shell, render, words};
 use crate::office::Office;
 use crate::query_text::{Author, Id, Params};
 use crate::triage::{sample, whole};
+use answers::Ahead;
+use teams::Teams;
 
 /// Letters shown as samples, letters looked into for what they share, deployments marked, deeds told.
 const SAMPLES: usize = 12;
@@ -104,13 +109,16 @@ struct GroupPage {
     q: String,
     group: GroupLine,
     standing: String,
+    /// When a snooze ends.
+    wakes: Option<Ahead>,
+    /// How its letters ended, when nothing is left to do with any of them.
+    handled: Option<String>,
+    teams: Teams,
     known: Option<Known>,
     /// How the answer looks, and what it is.
     replay: (&'static str, String),
     /// Letters in the hand of a replay, and of which.
     held: Option<(String, Held)>,
-    /// Every letter came to a good end, and nobody has said that it is over.
-    is_done: bool,
     contact: Option<String>,
     /// Whether the team's time is kept, and how it stands.
     promise: Option<(bool, String)>,
@@ -159,15 +167,17 @@ pub(crate) async fn page(
     Ok(render(&GroupPage {
         shell,
         q: format!("group:{}", group.id),
-        standing: standing(group, now),
-        replay: replayable(group, whole.known.as_ref()),
+        standing: answers::standing(group, now),
+        wakes: answers::wakes(group, now),
+        handled: answers::handled(group),
+        teams: Teams::read(&office, group.owner.as_deref()).await?,
+        replay: answers::replayable(group, whole.known.as_ref()),
         held: held(&office, group).await?,
-        is_done: is_done(group),
         contact: whole.team.as_ref().and_then(|team| team.contact.clone()),
         promise: whole
             .standing
             .map(|standing| (!matches!(standing, Standing::Over { .. }), words::standing(standing))),
-        began: whole.began_after().map(|found| began(&found, now)),
+        began: whole.began_after().and_then(|found| answers::began(&found, whole.known.as_ref(), now)),
         spans: Span::ALL.iter().map(|(span, word, name)| (*word, *name, *span == params.span)).collect(),
         trend: drawn(&office, group, params.span.window(now)).await?,
         parts: parts(group),
@@ -196,96 +206,11 @@ fn counts(group: &Group) -> Vec<(String, u64)> {
     some.map(|(status, count)| (status.to_string().replace('_', " "), count)).collect()
 }
 
-/// Where people stand with it, in a sentence.
-fn standing(group: &Group, now: Timestamp) -> String {
-    let since =
-        group.life.since.map(|since| format!(", {}", super::show::ago(since, now))).unwrap_or_default();
-    let version = group.life.resolved_in.as_deref();
-    match group.life.status {
-        GroupStatus::New if is_done(group) => {
-            "Its letters are recovered, and nobody has said that it is over".to_string()
-        }
-        GroupStatus::New => "Nobody has looked at it yet".to_string(),
-        GroupStatus::Acknowledged => format!("Somebody has seen it{since}"),
-        GroupStatus::Fixing => format!("It is being fixed{since}"),
-        GroupStatus::Resolved => {
-            format!("Resolved{}{since}", version.map(|v| format!(" in {v}")).unwrap_or_default())
-        }
-        GroupStatus::Regressed => {
-            format!(
-                "It came back{since}{}",
-                version.map(|v| format!(", although it was said to be fixed in {v}")).unwrap_or_default()
-            )
-        }
-        GroupStatus::Snoozed => {
-            let snooze = group.life.snooze;
-            let until = snooze.and_then(|snooze| snooze.until).map(|until| format!(" until {until}"));
-            let letters = snooze
-                .and_then(|snooze| snooze.letters)
-                .map(|letters| format!(" until {letters} more letters came"));
-            format!("Snoozed{}{}", until.unwrap_or_default(), letters.unwrap_or_default())
-        }
-        GroupStatus::Ignored => format!("Ignored{since}"),
-    }
-}
-
 /// The replay that has letters of it in hand, and how many.
 async fn held(office: &Office, group: &Group) -> Result<Option<(String, Held)>, Failed> {
     let count = group.counts.get(Status::Claimed);
     let held = if count > 0 { Held::of_group(office, group.id).await? } else { None };
     Ok(held.map(|held| (words::letters(count), held)))
-}
-
-/// Nothing is open or on its way, something was recovered, and the group is not closed: it is time to say so.
-fn is_done(group: &Group) -> bool {
-    let of = |status| group.counts.get(status);
-    let under_way = of(Status::Open) + of(Status::Claimed) + of(Status::Sent) + of(Status::InDoubt);
-    let closed = matches!(group.life.status, GroupStatus::Resolved | GroupStatus::Ignored);
-    under_way == 0 && of(Status::Recovered) > 0 && !closed
-}
-
-/// Whether sending the letters on can help, and why.
-fn replayable(group: &Group, known: Option<&Known>) -> (&'static str, String) {
-    let of = |status| group.counts.get(status);
-    if of(Status::Open) == 0 {
-        let (class, told) = match (of(Status::Claimed), of(Status::Recovered)) {
-            (1.., _) => ("", "Nothing more: a replay has the rest in hand.".to_string()),
-            (0, 0) => ("", "Nothing is open, so there is nothing to send.".to_string()),
-            (0, back) => ("yes", format!("It was: {} recovered, and nothing is open.", words::number(back))),
-        };
-        return (class, told);
-    }
-    match known.map(|known| known.replay_helps) {
-        Some(ReplayHelps::Unchanged) => (
-            "yes",
-            "Yes, when whatever was away is back. A few go first, and it stops if they fail again.".into(),
-        ),
-        Some(ReplayHelps::AfterAFix) => {
-            ("yes", "Yes, once the cause is fixed. A few go first, and it stops if they fail again.".into())
-        }
-        Some(ReplayHelps::AfterARepair) => (
-            "no",
-            "After a repair: the message itself is wrong. Open a letter, or repair on the way in the plan."
-                .into(),
-        ),
-        Some(ReplayHelps::Never) => {
-            ("no", "Sending them again will not help. Discard or compensate them, with a reason.".into())
-        }
-        Some(ReplayHelps::Unknown) | None => {
-            ("yes", "It can be tried: a few go first, and it stops by itself if they fail again.".into())
-        }
-    }
-}
-
-fn began(found: &BeganAfter<'_>, now: Timestamp) -> String {
-    let what = match found.what {
-        Beginning::FirstSeen => "It began",
-        Beginning::Regressed => "It came back",
-    };
-    let of = found.deploy.what.consumer.as_deref().or(found.deploy.what.source.as_deref());
-    let of = of.map(|name| format!(" of {name}")).unwrap_or_default();
-    let when = super::show::ago(found.deploy.at, now);
-    format!("{what} after deployment {}{of} ({when}).", found.deploy.what.version)
 }
 
 async fn drawn(office: &Office, group: &Group, window: Window) -> Result<Svg, Failed> {

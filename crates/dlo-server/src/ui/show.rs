@@ -19,6 +19,12 @@ pub(crate) fn ago(time: Timestamp, now: Timestamp) -> String {
     }
 }
 
+/// `in 4 min`, `in 3 h`, `in 12 d`.
+pub(crate) fn ahead(time: Timestamp, now: Timestamp) -> String {
+    let told = ago(now, time);
+    told.strip_suffix(" ago").map_or_else(|| "now".to_string(), |span| format!("in {span}"))
+}
+
 /// `4 min`, `3 h`, `12 d`: how old something is.
 pub(crate) fn age(time: Timestamp, now: Timestamp) -> String {
     let told = ago(time, now);

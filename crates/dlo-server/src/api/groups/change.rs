@@ -13,6 +13,8 @@ use axum::response::{IntoResponse, Response};
 use dlo_core::group::{Change, GroupStatus};
 use dlo_core::id::GroupId;
 use dlo_core::limits;
+use dlo_core::time::Timestamp;
+use dlo_core::units::HumanDuration;
 use dlo_store::triage::Changed;
 use dlo_store::{Deed, Page};
 use serde::{Deserialize, Serialize};
@@ -53,7 +55,7 @@ async fn one(
         Some(_) => return Err(Problem::unprocessable("bad_body", "`reason` is text").field("reason")),
     };
     body.insert("do".into(), Value::String(what.into()));
-    let change = read(Value::Object(body))?;
+    let change = read(Value::Object(body), office.now())?;
     let deed = deed(author, reason)?;
     let changed = office.store.change_groups(&[id], &change, &deed, office.now()).await?.pop();
     match changed {
@@ -79,7 +81,19 @@ async fn after(office: &Office, change: &Change) -> Answer<()> {
     }
 }
 
-fn read(body: Value) -> Answer<Change> {
+/// When a snooze ends may be said as a time, or as how long from now: `2h`, `3d`.
+fn wakes(body: &mut Value, now: Timestamp) -> Answer<()> {
+    let Some(until) = body.get_mut("until") else { return Ok(()) };
+    let Some(text) = until.as_str().map(str::trim) else { return Ok(()) };
+    let at = Timestamp::parse(text).ok().or_else(|| Some(now.plus(text.parse::<HumanDuration>().ok()?.0)));
+    let detail = "`until` is a time such as 2026-12-01T09:00:00Z or 2026-12-01, or how long from now: 2h, 3d";
+    let at = at.ok_or_else(|| Problem::unprocessable("bad_change", detail).field("until"))?;
+    *until = Value::String(at.to_string());
+    Ok(())
+}
+
+fn read(mut body: Value, now: Timestamp) -> Answer<Change> {
+    wakes(&mut body, now)?;
     let refused = |detail: String| Problem::unprocessable("bad_change", detail);
     let given = body.as_object().map_or(0, Map::len);
     let change: Change = serde_json::from_value(body)
@@ -102,7 +116,7 @@ fn read(body: Value) -> Answer<Change> {
 
 /// A name that a person gives: not empty, not endless, nothing that a terminal would obey.
 pub(in crate::api) fn named(field: &'static str, text: &str) -> Answer<()> {
-    if text.trim().is_empty() || text.chars().count() > limits::NAME || text.chars().any(char::is_control) {
+    if !query_text::is_name(text) {
         let detail = format!("`{field}` is a name of 1 to {} characters", limits::NAME);
         return Err(Problem::unprocessable("bad_name", detail).field(field));
     }
@@ -158,7 +172,7 @@ pub(crate) async fn many(
         let detail = format!("`ids` names 1 to {} groups, found {}", Page::MOST, asked.ids.len());
         return Err(Problem::unprocessable("bad_ids", detail).field("ids"));
     }
-    let change = read(asked.change)?;
+    let change = read(asked.change, office.now())?;
     let deed = deed(author, asked.reason)?;
     let changed = office.store.change_groups(&asked.ids, &change, &deed, office.now()).await?;
     after(&office, &change).await?;

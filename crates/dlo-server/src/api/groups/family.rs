@@ -25,6 +25,7 @@ use crate::query_text::{Author, Id};
 #[serde(deny_unknown_fields)]
 struct MergeIn {
     /// The groups that are merged into the one of the path.
+    #[serde(default)]
     groups: Vec<GroupId>,
     reason: Option<String>,
 }

@@ -18,12 +18,12 @@ function element(name, properties, ...children) {
 }
 
 /** Opens a dialog around `body` and answers with what `done` makes of it, or `undefined` when it was left. */
-export function open(title, body, label, done) {
+export function open(title, body, label, done, { asks = true } = {}) {
   return new Promise((resolve) => {
     const ok = element("button", { type: "submit", textContent: label });
     const leave = element("button", { type: "button", className: "quiet", textContent: "Cancel" });
     const form = element("form", { method: "dialog" },
-      element("h2", { textContent: title, id: "dialog-title" }), body, element("p", { className: "row" }, ok, leave));
+      element("h2", { textContent: title, id: "dialog-title" }), body, element("p", { className: "row" }, ok, ...(asks ? [leave] : [])));
     const dialog = element("dialog", {}, form);
     dialog.setAttribute("aria-labelledby", "dialog-title");
     let answer;

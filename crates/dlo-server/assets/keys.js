@@ -50,7 +50,7 @@ export async function showKeys() {
     text.textContent = what;
     list.append(term, text);
   }
-  await open("Keyboard", list, "Close", () => true);
+  await open("Keyboard", list, "Close", () => true, { asks: false });
 }
 
 function press(key) {

@@ -1,4 +1,6 @@
 //! The map of sources: work queue → consumer → dead-letter queue → office, one road each, with what stands on it.
+//!
+//! It is drawn twice, lying and standing; the sheet shows the one that fits the screen.
 
 use super::{Svg, escaped, short};
 
@@ -26,20 +28,51 @@ pub(crate) struct Road {
 
 pub(crate) fn map(roads: &[Road]) -> Svg {
     let shown = &roads[..roads.len().min(ROADS)];
-    let height = ROW * u32::try_from(shown.len().max(1)).unwrap_or(1);
     let says = format!("{} sources: queue, consumer, dead-letter queue, office", roads.len());
-    let mut svg = Svg::of("chart map", WIDTH, height, &says);
+    Svg(format!("{}{}", lying(shown, &says), standing(shown, &says)))
+}
+
+fn lying(shown: &[Road], says: &str) -> Svg {
+    let height = ROW * u32::try_from(shown.len().max(1)).unwrap_or(1);
+    let mut svg = Svg::of("chart map lying", WIDTH, height, says);
     for (at, road) in shown.iter().enumerate() {
         let y = ROW * u32::try_from(at).unwrap_or(0) + 9;
         for (place, next) in PLACES.iter().zip(&PLACES[1..]) {
             arrow(&mut svg, place + BOX.0, *next, y + BOX.1 / 2);
         }
-        node(&mut svg, PLACES[0], y, &road.queue, "work queue", false);
-        node(&mut svg, PLACES[1], y, &road.consumer, "consumer", false);
-        node(&mut svg, PLACES[2], y, &road.dlq, &road.waiting, road.broken);
-        node(&mut svg, PLACES[3], y, "office", &road.open, false);
+        for (place, (name, below, bad)) in PLACES.iter().zip(stations(road)) {
+            node(&mut svg, *place, y, name, below, bad);
+        }
     }
     svg.done()
+}
+
+fn standing(shown: &[Road], says: &str) -> Svg {
+    let road_height = 4 * ROW;
+    let height = road_height * u32::try_from(shown.len().max(1)).unwrap_or(1);
+    let mut svg = Svg::of("chart map standing", BOX.0 + 4, height, says);
+    let mut y = 9;
+    for road in shown {
+        for (at, (name, below, bad)) in stations(road).into_iter().enumerate() {
+            node(&mut svg, PLACES[0], y, name, below, bad);
+            if at < 3 {
+                let (x, top) = (PLACES[0] + BOX.0 / 2, y + BOX.1);
+                svg.push(format_args!("<path class=\"arrow\" d=\"M{x} {}l-5 -9h10z\"/>", top + 14));
+            }
+            y += ROW;
+        }
+    }
+    svg.done()
+}
+
+/// The four boxes of a road: name, what stands below it, and whether something is wrong.
+fn stations(road: &Road) -> [(&str, &str, bool); 4] {
+    [
+        (&road.queue, "work queue", false),
+        (&road.consumer, "consumer", false),
+        (&road.dlq, &road.waiting, road.broken),
+        ("office", &road.open, false),
+    ]
 }
 
 fn node(svg: &mut Svg, x: u32, y: u32, name: &str, below: &str, bad: bool) {

@@ -170,6 +170,8 @@ mod tests {
             ("", "update or delete violates foreign key constraint", "missing_reference"),
             ("", "duplicate key value violates unique constraint", "duplicate_key"),
             ("psycopg.errors.UniqueViolation", "already exists", "duplicate_key"),
+            ("KeyError", "pin <num> not in tax table", "missing_entry"),
+            ("", "no such entry: gst.rate", "missing_entry"),
             ("TypeError", "'NoneType' object is not subscriptable", "consumer_bug"),
             ("", "429 Too Many Requests", "rate_limited"),
         ] {

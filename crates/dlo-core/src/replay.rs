@@ -160,6 +160,8 @@ coded! {
         ConsumerBug = 2 => "consumer_bug",
         Dependency = 3 => "dependency",
         Stale = 4 => "stale",
+        /// Reference data or a setting.
+        Configuration = 5 => "configuration",
     }
 }
 

@@ -14,6 +14,11 @@ pub(super) const WORDS: &[(&str, &str, &str)] = &[
         "schema_drift",
     ),
     (
+        "known:words:missing_entry",
+        r"(?i)(\bnot (found )?in \S*( \S+){0,3} (table|map|list|catalogu?e|config(uration)?|dictionary|registry|enum)\b|\bno (such )?(entry|key|mapping|setting|config(uration)?)\b|\bunknown (key|code|enum|setting)\b|\bmissing (key|entry|mapping|setting|config(uration)?)\b)",
+        "missing_entry",
+    ),
+    (
         "known:words:duplicate_key",
         r"(?i)(\bduplicate (key|entry)\b|\bunique constraint\b|\bE11000\b)",
         "duplicate_key",
@@ -98,6 +103,11 @@ fn describe(name: &str) -> (&'static str, &'static str, ReplayHelps) {
             "Find out whether it is late or gone. Restore it and replay, or repair the reference.",
             AfterAFix,
         ),
+        "missing_entry" => (
+            "The consumer looked something up that is not there: a key, an entry of its reference data, a setting.",
+            "Find the entry in the message and in the table it was looked up in. Add what is missing, or repair the message if it is wrong; then replay.",
+            AfterAFix,
+        ),
         "duplicate_key" => (
             "What the message creates is there already: it was probably handled before.",
             "Compare with what is stored. If it is the same, discard; else make the consumer idempotent and replay.",
@@ -109,7 +119,7 @@ fn describe(name: &str) -> (&'static str, &'static str, ReplayHelps) {
             AfterARepair,
         ),
         "consumer_bug" => (
-            "The consumer met something its code does not expect: a null, a wrong type, an index out of range.",
+            "The consumer met something its code does not expect: a missing key, a null, a wrong type, an index out of range.",
             "Reproduce it with one letter's payload. Fix and deploy the consumer, then replay.",
             AfterAFix,
         ),

@@ -131,11 +131,11 @@ fn not_read(source: &str, errors: load::Errors<&str, ()>) -> BadExpression {
     let first = errors.into_iter().next().map(|(_, error)| error);
     let (at, what) = match first {
         Some(load::Error::Lex(errors)) => match errors.first() {
-            Some((expected, found)) => (place(found), format!("expected {}", expected.as_str())),
+            Some((expected, found)) => (place(found), misread(expected.as_str(), found)),
             None => (0, "not understood".to_string()),
         },
         Some(load::Error::Parse(errors)) => match errors.first() {
-            Some((expected, found)) => (place(found), format!("expected {}", expected.as_str())),
+            Some((expected, found)) => (place(found), misread(expected.as_str(), found)),
             None => (0, "not understood".to_string()),
         },
         Some(load::Error::Io(errors)) => {
@@ -145,6 +145,14 @@ fn not_read(source: &str, errors: load::Errors<&str, ()>) -> BadExpression {
         None => (0, "not understood".to_string()),
     };
     BadExpression { at, what }
+}
+
+/// What stands where something else belongs; the end of an expression is the place most often meant.
+fn misread(expected: &str, found: &str) -> String {
+    match found.split_whitespace().next() {
+        None => format!("expected {expected}, and the expression ends"),
+        Some(word) => format!("expected {expected}, found `{}`", word.chars().take(20).collect::<String>()),
+    }
 }
 
 fn not_known(source: &str, errors: compile::Errors<&str, ()>) -> BadExpression {

@@ -122,6 +122,7 @@ pub(crate) const fn cause(cause: ReplayCause) -> &'static str {
         ReplayCause::ConsumerBug => "the consumer had a bug",
         ReplayCause::Dependency => "something that the consumer needs was down",
         ReplayCause::Stale => "the message had become stale",
+        ReplayCause::Configuration => "reference data or a setting was missing or wrong",
     }
 }
 

@@ -55,7 +55,17 @@ fn action(name: &'static str, label: &str, does: &str, refused: Option<String>) 
 
 /// `it is paused: only a plan can be started`.
 fn not_now(state: ReplayState, only: &str) -> String {
-    format!("It is {}: {only}.", words::phrase(state.as_str()))
+    let stands = match state {
+        ReplayState::Canary => "It sends its sample".to_string(),
+        ReplayState::Planned
+        | ReplayState::AwaitingApproval
+        | ReplayState::Running
+        | ReplayState::Paused
+        | ReplayState::Stopped
+        | ReplayState::Completed
+        | ReplayState::Cancelled => format!("It is {}", words::phrase(state.as_str())),
+    };
+    format!("{stands}: {only}.")
 }
 
 fn start(replay: &Replay, now: Timestamp) -> Action {

@@ -275,3 +275,33 @@ async fn views_are_saved_for_oneself_or_for_all() {
     let gone = done(&office, "/api/v1/views/remove", json!({"name": "Mine", "of": "letters"})).await;
     assert_eq!(gone["removed"], true);
 }
+
+#[tokio::test]
+async fn a_snooze_is_told_as_a_time_or_as_how_long_and_the_audit_page_names_its_group() {
+    let office = Office::open().await;
+    let group = parked(&office, 1, "KeyError", "2.2").await;
+    let path = format!("/api/v1/groups/{group}/snooze");
+    let refused = post(&office, &path, json!({"until": "whenever"})).await;
+    assert_eq!((refused.status, &refused.json()["field"]), (422, &json!("until")));
+    let snoozed = done(&office, &path, json!({"until": "2h"})).await;
+    assert_eq!(snoozed["status"], "snoozed");
+    let again = done(&office, &path, json!({"until": "2126-12-01"})).await;
+    assert_eq!(again["snooze"]["until"], "2126-12-01T00:00:00Z");
+    let audit = office.get("/audit?what=group_snoozed").await.text();
+    assert!(audit.contains(&format!("<a href=\"/groups/{group}\">KeyError: pin")), "{audit}");
+}
+
+#[tokio::test]
+async fn groups_whose_letters_have_all_ended_are_a_list_of_their_own() {
+    let office = Office::open().await;
+    let group = parked(&office, 1, "KeyError", "2.2").await;
+    parked(&office, 2, "ValueError", "2.2").await;
+    let discard = json!({"query": "class:KeyError", "reason": "made good", "dry_run": false});
+    done(&office, "/api/v1/letters/discard", discard).await;
+    let listed = office.get("/api/v1/groups?handled=true").await.json();
+    let ids: Vec<&str> =
+        listed["groups"].as_array().unwrap().iter().map(|group| group["id"].as_str().unwrap()).collect();
+    assert_eq!(ids, [group]);
+    let page = office.get(&format!("/groups/{group}")).await.text();
+    assert!(page.contains("Every letter is handled: 1 discarded"), "{page}");
+}

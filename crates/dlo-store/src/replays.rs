@@ -176,12 +176,12 @@ pub trait Replays: Send + Sync + std::fmt::Debug {
     /// When a member of a plan, or of its children, was last repaired; `None` if none ever was.
     async fn last_repaired(&self, id: ReplayId) -> Result<Option<Timestamp>, StoreError>;
 
-    /// How many members of a plan, or of its children, are not sent as they were captured: their active repair changes
-    /// them.
+    /// How many members of a plan, or of its children, that were not sent yet would not go out as they were captured: their
+    /// active repair changes them.
     async fn changed_members(&self, id: ReplayId) -> Result<u64, StoreError>;
 
-    /// Those of some letters that would not be sent as they were captured.
-    async fn changed(&self, letters: &[LetterId]) -> Result<Vec<LetterId>, StoreError>;
+    /// Those of some letters that would not be sent as they were captured, with the time of the repair.
+    async fn changed(&self, letters: &[LetterId]) -> Result<Vec<(LetterId, Timestamp)>, StoreError>;
 
     /// The replay that has the letter in hand: it is claimed there, on its way, sent or in doubt.
     async fn holder(&self, letter: LetterId) -> Result<Option<ReplayId>, StoreError>;
@@ -319,6 +319,9 @@ pub const BYTES_AT_ONCE: u64 = 32 * 1024 * 1024;
 /// Where an item stands while its letter is in the hand of its replay.
 pub(crate) const IN_HAND: [ItemState; 4] =
     [ItemState::Claimed, ItemState::Intended, ItemState::Sent, ItemState::InDoubt];
+
+/// Where an item stands before it is sent.
+pub(crate) const NOT_SENT: [ItemState; 3] = [ItemState::Frozen, ItemState::Claimed, ItemState::Intended];
 
 /// Members that are looked at to know how long a death takes.
 pub(crate) const SAMPLE: u64 = 1_000;

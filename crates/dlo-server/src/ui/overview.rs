@@ -258,7 +258,7 @@ fn sources(stats: &Stats, captures: &[CaptureStatus], now: Timestamp) -> Vec<Sou
 async fn replays(office: &Office, now: Timestamp) -> Result<Vec<ReplayLine>, Failed> {
     let found = office.store.replays(None, &Page::first(REPLAYS)).await?;
     let line = |replay: &Replay| {
-        let (state, state_word) = badge(replay);
+        let (state, state_word) = badge(replay.state, &replay.counts);
         ReplayLine {
             id: replay.id.to_string(),
             state,

@@ -15,7 +15,7 @@ use askama::Template;
 use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
-use dlo_core::id::{LetterId, ReplayId};
+use dlo_core::id::ReplayId;
 use dlo_core::query::Query;
 use dlo_core::replay::{ItemState, Replay, ReplayState};
 use dlo_core::time::Timestamp;
@@ -104,7 +104,7 @@ pub(crate) async fn page(
         Some(rate) => format!("{rate:.1} a second"),
         None => "no limit".to_string(),
     });
-    let (state, phrase) = badge(&replay);
+    let (state, phrase) = badge(replay.state, &replay.counts);
     let changed = Changed::read(&office, &replay, &items).await?;
     Ok(render(&ReplayPage {
         shell,
@@ -129,7 +129,7 @@ pub(crate) async fn page(
         outcomes: outcomes(&replay),
         success: success(&replay),
         stop: replay.stop_reason.clone(),
-        stop_letters: stoppers(&office, &replay, &changed).await?,
+        stop_letters: stoppers(&office, &changed).await?,
         onward: Onward::of(&office, &replay, &items).await?,
         is_plan: is_plan(replay.state),
         changed,
@@ -162,11 +162,10 @@ struct Stopper {
     repaired: bool,
 }
 
-async fn stoppers(office: &Office, replay: &Replay, changed: &Changed) -> Result<Vec<Stopper>, Failed> {
-    let mut all = Vec::with_capacity(replay.stop_letters.len());
-    for id in &replay.stop_letters {
-        let name = names::letter(office, *id).await?;
-        all.push(Stopper { id: *id, name, repaired: changed.has(id) });
+async fn stoppers(office: &Office, changed: &Changed) -> Result<Vec<Stopper>, Failed> {
+    let mut all = Vec::with_capacity(changed.stop_letters.len());
+    for (id, repaired) in &changed.stop_letters {
+        all.push(Stopper { id: *id, name: names::letter(office, *id).await?, repaired: *repaired });
     }
     Ok(all)
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
-use dlo_core::replay::{ItemState, Replay, ReplayState};
+use dlo_core::replay::{ItemCounts, ItemState, Replay, ReplayState};
 use dlo_core::time::Timestamp;
 use serde::Deserialize;
 
@@ -46,7 +46,7 @@ pub(crate) struct ReplayLine {
 impl ReplayLine {
     pub(crate) fn new(replay: &Replay, now: Timestamp) -> Self {
         let of = |state| replay.counts.get(state);
-        let (state, phrase) = badge(replay);
+        let (state, phrase) = badge(replay.state, &replay.counts);
         Self {
             id: replay.id.to_string(),
             state,
@@ -67,11 +67,10 @@ impl ReplayLine {
 }
 
 /// How its state looks and is said: what is completed is good news only where nothing came back.
-pub(crate) fn badge(replay: &Replay) -> (&'static str, String) {
-    let phrase = words::phrase(replay.state.as_str());
-    let of = |state| replay.counts.get(state);
-    let (returned, in_doubt) = (of(ItemState::Returned), of(ItemState::InDoubt));
-    match replay.state {
+pub(crate) fn badge(state: ReplayState, counts: &ItemCounts) -> (&'static str, String) {
+    let phrase = words::phrase(state.as_str());
+    let (returned, in_doubt) = (counts.get(ItemState::Returned), counts.get(ItemState::InDoubt));
+    match state {
         ReplayState::Completed if returned > 0 => {
             ("completed partly", format!("{phrase}, {} came back", words::number(returned)))
         }
@@ -127,4 +126,22 @@ pub(crate) async fn page(
         replays: found.replays.iter().map(|replay| ReplayLine::new(replay, now)).collect(),
         next: found.next.map(|cursor| cursor.0),
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_completed_is_good_news_only_where_nothing_came_back() {
+        let mut counts = ItemCounts::default();
+        counts.set(ItemState::Confirmed, 6);
+        assert_eq!(badge(ReplayState::Completed, &counts), ("completed", "completed".to_string()));
+        counts.set(ItemState::InDoubt, 1);
+        assert_eq!(badge(ReplayState::Completed, &counts).1, "completed, 1 in doubt");
+        counts.set(ItemState::Returned, 6);
+        let told = ("completed partly", "completed, 6 came back".to_string());
+        assert_eq!(badge(ReplayState::Completed, &counts), told);
+        assert_eq!(badge(ReplayState::Stopped, &counts), ("stopped", "stopped".to_string()));
+    }
 }

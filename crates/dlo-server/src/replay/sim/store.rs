@@ -360,7 +360,10 @@ impl Replays for Book {
         unused()
     }
 
-    async fn changed(&self, _: &[dlo_core::id::LetterId]) -> Result<Vec<dlo_core::id::LetterId>, StoreError> {
+    async fn changed(
+        &self,
+        _: &[dlo_core::id::LetterId],
+    ) -> Result<Vec<(dlo_core::id::LetterId, Timestamp)>, StoreError> {
         unused()
     }
 

@@ -29,6 +29,9 @@ pub(super) struct ItemLine {
     pub(super) short: String,
     pub(super) state: &'static str,
     pub(super) phrase: String,
+    pub(super) sent_at: Option<Timestamp>,
+    /// It was not sent yet, and will be.
+    pub(super) is_to_come: bool,
     pub(super) at: Option<When>,
     pub(super) place: String,
     pub(super) note: String,
@@ -81,6 +84,8 @@ impl ItemLine {
             short: names::short(&item.letter.to_string()),
             state: item.state.as_str(),
             phrase: words::phrase(item.state.as_str()),
+            sent_at: item.sent_at,
+            is_to_come: matches!(item.state, ItemState::Frozen | ItemState::Claimed | ItemState::Intended),
             at: item.sent_at.or(item.at).map(|at| When::new(at, now)),
             place,
             note: item.note.clone().unwrap_or_default(),

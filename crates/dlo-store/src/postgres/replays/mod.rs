@@ -230,7 +230,7 @@ impl Replays for PostgresStore {
         read!(self, |db| repairs::changed_members(db, id))
     }
 
-    async fn changed(&self, letters: &[LetterId]) -> Result<Vec<LetterId>, StoreError> {
+    async fn changed(&self, letters: &[LetterId]) -> Result<Vec<(LetterId, Timestamp)>, StoreError> {
         read!(self, |db| repairs::changed(db, letters))
     }
 

@@ -16,6 +16,7 @@ use super::super::{audit, read_error, steps};
 use super::rows::{self, Hold};
 use crate::block::Block;
 use crate::repairs::{AS_CAPTURED, Sealed};
+use crate::replays::NOT_SENT;
 use crate::{Deed, Event, Repair, Repaired, StoreError};
 
 pub(super) async fn write(
@@ -110,23 +111,28 @@ pub(super) async fn last(db: &Transaction<'_>, id: ReplayId) -> Result<Option<Ti
     Ok(at.map(Timestamp::from_micros))
 }
 
-/// Members of a replay, or of its children, that are not sent as they were captured.
+/// Members of a replay, or of its children, that are still to be sent and not as they were captured.
 pub(super) async fn changed_members(db: &Transaction<'_>, id: ReplayId) -> Result<u64, StoreError> {
     let row = rows::head(db, id, Hold::Free).await?.row;
     let sql = "SELECT count(*) FROM replays r JOIN replay_items i ON i.replay = r.seq
                  JOIN repairs p ON p.letter = i.letter
-                WHERE (r.seq = $1 OR r.parent = $1) AND p.active AND p.expression IS DISTINCT FROM $2";
-    let count: i64 = db.query_one(sql, &[&row, &AS_CAPTURED]).await.map_err(read_error)?.get(0);
-    Ok(count.unsigned_abs())
+                WHERE (r.seq = $1 OR r.parent = $1) AND p.active AND p.expression IS DISTINCT FROM $2
+                  AND i.state = ANY($3)";
+    let states = NOT_SENT.map(|state| i16::from(state.number())).to_vec();
+    let found = db.query_one(sql, &[&row, &AS_CAPTURED, &states]).await.map_err(read_error)?;
+    Ok(found.get::<_, i64>(0).unsigned_abs())
 }
 
-/// Those of some letters that would not be sent as they were captured.
-pub(super) async fn changed(db: &Transaction<'_>, letters: &[LetterId]) -> Result<Vec<LetterId>, StoreError> {
+/// Those of some letters that would not be sent as they were captured, and since when.
+pub(super) async fn changed(
+    db: &Transaction<'_>,
+    letters: &[LetterId],
+) -> Result<Vec<(LetterId, Timestamp)>, StoreError> {
     let letters: Vec<Uuid> = letters.iter().map(|letter| letter.0).collect();
     let sql =
-        "SELECT letter FROM repairs WHERE letter = ANY($1) AND active AND expression IS DISTINCT FROM $2";
+        "SELECT letter, at FROM repairs WHERE letter = ANY($1) AND active AND expression IS DISTINCT FROM $2";
     let found = db.query(sql, &[&letters, &AS_CAPTURED]).await.map_err(read_error)?;
-    Ok(found.iter().map(|row| LetterId(row.get(0))).collect())
+    Ok(found.iter().map(|row| (LetterId(row.get(0)), Timestamp::from_micros(row.get(1)))).collect())
 }
 
 pub(super) async fn all(db: &Transaction<'_>, letter: LetterId) -> Result<Vec<Repair>, StoreError> {

@@ -275,7 +275,7 @@ impl Replays for SqliteStore {
         self.read(move |db, _| repairs::changed_members(db, id)).await
     }
 
-    async fn changed(&self, letters: &[LetterId]) -> Result<Vec<LetterId>, StoreError> {
+    async fn changed(&self, letters: &[LetterId]) -> Result<Vec<(LetterId, Timestamp)>, StoreError> {
         let letters = letters.to_vec();
         self.read(move |db, _| repairs::changed(db, &letters)).await
     }

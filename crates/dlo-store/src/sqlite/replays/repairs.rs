@@ -3,6 +3,7 @@
 use dlo_core::id::{LetterId, ReplayId};
 use dlo_core::letter::Status;
 use dlo_core::message::{Message, Payload};
+use dlo_core::replay::ItemState;
 use dlo_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -10,6 +11,7 @@ use super::super::{audit, read_error, steps};
 use super::rows;
 use crate::block::Block;
 use crate::repairs::{AS_CAPTURED, Sealed};
+use crate::replays::NOT_SENT;
 use crate::{Deed, Event, Repair, Repaired, StoreError};
 
 pub(super) fn write(
@@ -77,27 +79,33 @@ pub(super) fn last(db: &Connection, id: ReplayId) -> Result<Option<Timestamp>, S
     Ok(at.map(Timestamp::from_micros))
 }
 
-/// Members of a replay, or of its children, that are not sent as they were captured. From the repairs, of which there are
-/// few beside the members of a large plan.
+/// Members of a replay, or of its children, that are still to be sent and not as they were captured. From the repairs, of
+/// which there are few beside the members of a large plan.
 pub(super) fn changed_members(db: &Connection, id: ReplayId) -> Result<u64, StoreError> {
     let row = rows::head(db, id)?.row;
     let sql = "SELECT count(*) FROM repairs p CROSS JOIN replay_items i ON i.letter = p.letter
                  CROSS JOIN replays r ON r.row = i.replay
-                WHERE p.active = 1 AND p.expression IS NOT ?2 AND (r.row = ?1 OR r.parent = ?1)";
-    let count: i64 = db.query_row(sql, params![row, AS_CAPTURED], |row| row.get(0)).map_err(read_error)?;
+                WHERE p.active = 1 AND p.expression IS NOT ?2 AND (r.row = ?1 OR r.parent = ?1)
+                  AND i.state IN (?3, ?4, ?5)";
+    let [frozen, claimed, intended] = NOT_SENT.map(ItemState::number);
+    let asked = params![row, AS_CAPTURED, frozen, claimed, intended];
+    let count: i64 = db.query_row(sql, asked, |row| row.get(0)).map_err(read_error)?;
     Ok(count.unsigned_abs())
 }
 
-/// Those of some letters that would not be sent as they were captured.
-pub(super) fn changed(db: &Connection, letters: &[LetterId]) -> Result<Vec<LetterId>, StoreError> {
+/// Those of some letters that would not be sent as they were captured, and since when.
+pub(super) fn changed(
+    db: &Connection,
+    letters: &[LetterId],
+) -> Result<Vec<(LetterId, Timestamp)>, StoreError> {
     let mut find = db
-        .prepare_cached("SELECT 1 FROM repairs WHERE letter = ?1 AND active = 1 AND expression IS NOT ?2")
+        .prepare_cached("SELECT at FROM repairs WHERE letter = ?1 AND active = 1 AND expression IS NOT ?2")
         .map_err(read_error)?;
     let mut all = Vec::new();
     for letter in letters {
-        if find.exists(params![letter.0.as_bytes(), AS_CAPTURED]).map_err(read_error)? {
-            all.push(*letter);
-        }
+        let asked = params![letter.0.as_bytes(), AS_CAPTURED];
+        let at: Option<i64> = find.query_row(asked, |row| row.get(0)).optional().map_err(read_error)?;
+        all.extend(at.map(|at| (*letter, Timestamp::from_micros(at))));
     }
     Ok(all)
 }

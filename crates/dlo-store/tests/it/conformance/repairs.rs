@@ -3,12 +3,12 @@
 use dlo_core::id::LetterId;
 use dlo_core::letter::{Status, Step};
 use dlo_core::message::{Headers, Message, Payload};
-use dlo_store::replays::Run;
+use dlo_store::replays::{Members, Run};
 use dlo_store::{AS_CAPTURED, Event, NewRepair, Repaired, StoreError};
 
 use super::Home;
 use crate::letters::{NOW, at, deed, insert, letter};
-use crate::replaying::{conserved, intend, plan_orders, policy, started};
+use crate::replaying::{conserved, intend, new_replay, plan_orders, policy, record_sent, started};
 
 fn repair(payload: &str, expression: Option<&str>) -> NewRepair {
     let mut headers = Headers::new();
@@ -84,13 +84,21 @@ pub(crate) async fn a_plan_knows_how_many_of_its_letters_go_out_changed(home: &d
         store.repair(id, repair("1", expression), &deed("eve"), at(1)).await.unwrap();
     }
     assert_eq!(store.changed_members(plan.id).await.unwrap(), 2);
-    assert_eq!(store.changed(&ids[1..]).await.unwrap(), [ids[1]]);
+    assert_eq!(store.changed(&ids[1..]).await.unwrap(), [(ids[1], at(1))]);
     let second = store.children(plan.id).await.unwrap().pop().unwrap();
     assert_eq!(store.changed_members(second.id).await.unwrap(), 1);
     // Taken back: the latest is the message as it was captured.
     store.repair(ids[1], repair("2", Some(AS_CAPTURED)), &deed("eve"), at(2)).await.unwrap();
     assert_eq!(store.changed_members(second.id).await.unwrap(), 0);
-    assert_eq!(store.changed(&ids).await.unwrap(), [ids[0]]);
+    assert_eq!(store.changed(&ids).await.unwrap(), [(ids[0], at(1))]);
+    // What left is not still to go.
+    let alone = new_replay(Members::Ids(vec![ids[0]]), policy(&["orders"]));
+    let (replay, lease) = started(&store, store.plan(alone, NOW).await.unwrap()).await;
+    assert_eq!(store.changed_members(replay.id).await.unwrap(), 1);
+    let run = Run { id: replay.id, lease: &lease };
+    intend(&store, &run, 9, NOW).await;
+    record_sent(&store, &run, &[0], NOW).await;
+    assert_eq!(store.changed_members(replay.id).await.unwrap(), 0);
 }
 
 pub(crate) async fn many_repairs_at_once_are_each_their_own(home: &dyn Home) {

@@ -69,6 +69,7 @@ test("a repair is withdrawn, and the history says so", async () => {
   assert.match(await repairs().first().innerText(), /as it was captured/);
   assert.equal(await page.locator(".withdraw").count(), 0);
   assert.equal(await page.locator("#payload .warned").count(), 0);
+  assert.match(await text("#story"), /Its repair was withdrawn[^]*it was only tried/);
 });
 
 test("a plan says that a letter goes out changed, and what is doubtful before the button", async () => {
@@ -79,7 +80,7 @@ test("a plan says that a letter goes out changed, and what is doubtful before th
   await page.getByLabel(/Why: what was fixed/).fill("before the fix");
   await page.getByRole("button", { name: "Make the plan" }).click();
   await page.waitForURL(/\/replays\/[0-9a-f-]{36}/);
-  await page.getByText(/1 of \d+ letters has a repair/).waitFor();
+  await page.getByText(/1 of \d+ letters goes out changed/).waitFor();
   assert.equal(await page.locator("#items .badge", { hasText: "repaired" }).count(), 1);
   const above = async (selector) => (await page.locator(selector).first().boundingBox()).y;
   assert.ok(await above("#doubtful") < await above("#act"));
@@ -114,7 +115,7 @@ test("a replay that stopped is no progress: overview, group and letter say who h
 
 test("a letter whose repair died says that, and not that all is well", async () => {
   await page.goto(`${office.url}/letters/${first.id}?payload=show`);
-  assert.match(await text(".answers"), /What failed was repair 4[^]*After another repair/);
+  assert.match(await text(".answers"), /What failed was repair 4[^]*After a fix, or another repair/);
   assert.match(await repairs().first().innerText(), /it was sent, and died again/);
   assert.equal(await page.locator("#repair .badge.good").count(), 0);
   await shots(page, "letter-repair-died");

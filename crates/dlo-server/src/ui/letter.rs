@@ -127,12 +127,12 @@ pub(crate) async fn page(
     let now = office.now();
     let shows = params.payload.as_deref() == Some("show");
     let wanted = Wanted { view: params.view.unwrap_or_default(), from: params.from.unwrap_or(0) };
+    let withdrawn = repairs.iter().filter(|repair| repair.is_as_captured()).map(|repair| repair.at);
+    let withdrawn: Vec<Timestamp> = withdrawn.collect();
     let active = repairs.iter().find(|repair| repair.active && !repair.is_as_captured());
     let active = active.map(|repair| repair.message.payload.0.clone());
-    let body = match shows {
-        true => Some(body::read(&office, &detail.letter, &author, wanted, active).await?),
-        false => None,
-    };
+    let body =
+        if shows { Some(body::read(&office, &detail.letter, &author, wanted, active).await?) } else { None };
     let repairs = mending::lines(&office, id, repairs, mending, shows).await?;
     let letter = &detail.letter;
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or("127.0.0.1:8404");
@@ -157,7 +157,7 @@ pub(crate) async fn page(
         facts: facts::all(&detail),
         stack: detail.error_stack.clone(),
         headers: detail.headers.iter().map(header_line).collect(),
-        story: story::tell(&detail, &timeline, now),
+        story: story::tell(&detail, &timeline, &withdrawn, now),
         payload_size: size(letter.payload_size),
         body,
         mending,

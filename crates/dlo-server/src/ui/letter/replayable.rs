@@ -203,7 +203,7 @@ fn answer(status: Status, can_plan: bool, hope: Hope, standing: &Standing) -> (&
         Status::Open if !can_plan => ("No", "no"),
         Status::Open => match hope {
             Hope::AfterARepair => ("After a repair", "no"),
-            Hope::AfterAnother => ("After another repair", "no"),
+            Hope::AfterAnother => ("After a fix, or another repair", "no"),
             Hope::Never => ("It can be sent, and it will not help", "no"),
             Hope::AsItIs | Hope::Repaired if standing.approvals() > 0 => ("Yes, with approval", "yes"),
             Hope::Repaired => ("Yes, repaired", "yes"),
@@ -222,7 +222,9 @@ fn allowed(hope: Hope, approvals: u8) -> Vec<String> {
         Hope::AsItIs => "It is open, and its source has a queue to send it to.",
         Hope::Repaired => "It is open, and its repair is what is sent.",
         Hope::AfterARepair => "The message itself is wrong: sent as it is, it dies again. Repair it first.",
-        Hope::AfterAnother => "Its repair was sent, and died again. Repair it anew, or withdraw the repair.",
+        Hope::AfterAnother => {
+            "Its repair was sent, and died again. Mend the cause, repair it anew, or withdraw the repair."
+        }
         Hope::Never => {
             "This kind of failure does not go away by sending again. Discard it, or compensate it."
         }

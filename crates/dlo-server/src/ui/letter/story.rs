@@ -46,7 +46,13 @@ pub(super) struct Chapter {
     pub(super) replay: Option<String>,
 }
 
-pub(super) fn tell(detail: &LetterDetail, timeline: &[TimelineEntry], now: Timestamp) -> Vec<Chapter> {
+/// `withdrawn`: when repairs were taken back.
+pub(super) fn tell(
+    detail: &LetterDetail,
+    timeline: &[TimelineEntry],
+    withdrawn: &[Timestamp],
+    now: Timestamp,
+) -> Vec<Chapter> {
     let mut all: Vec<(Timestamp, Kind, Chapter)> = Vec::new();
     for death in &detail.deaths {
         let tries = death.history.records().iter();
@@ -56,6 +62,9 @@ pub(super) fn tell(detail: &LetterDetail, timeline: &[TimelineEntry], now: Times
     // A death and its arrival here are two things; the office's own word is of the arrival.
     for (entry, times) in by_sitting(timeline) {
         let (kind, mut chapter) = deed(entry, now);
+        if entry.what == Event::Repaired && withdrawn.contains(&entry.at) {
+            chapter.what = "Its repair was withdrawn: the original is sent again".to_string();
+        }
         if times > 1 {
             chapter.what = format!("{}, {times} times in one sitting", chapter.what);
         }

@@ -15,7 +15,7 @@ use askama::Template;
 use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
-use dlo_core::id::ReplayId;
+use dlo_core::id::{LetterId, ReplayId};
 use dlo_core::query::Query;
 use dlo_core::replay::{ItemState, Replay, ReplayState};
 use dlo_core::time::Timestamp;

@@ -301,7 +301,7 @@ async fn groups_whose_letters_have_all_ended_are_a_list_of_their_own() {
     let listed = office.get("/api/v1/groups?handled=true").await.json();
     let ids: Vec<&str> =
         listed["groups"].as_array().unwrap().iter().map(|group| group["id"].as_str().unwrap()).collect();
-    assert_eq!(ids, [group]);
+    assert_eq!(ids, [group.as_str()]);
     let page = office.get(&format!("/groups/{group}")).await.text();
     assert!(page.contains("Every letter is handled: 1 discarded"), "{page}");
 }

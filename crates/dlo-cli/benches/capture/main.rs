@@ -54,7 +54,10 @@ fn main() {
                 nats::run(asked).await;
                 kafka::run(asked).await;
             }
-            other => println!("unknown broker `{other}`, expected rabbitmq, redis, nats, kafka or all"),
+            other => {
+                println!("unknown broker `{other}`, expected rabbitmq, redis, nats, kafka or all");
+                std::process::exit(2)
+            }
         }
     });
     let _ = std::fs::remove_dir_all(&scratch);

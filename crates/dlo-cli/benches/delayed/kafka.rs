@@ -3,9 +3,10 @@
 use dlo_core::broker::TopologySpec;
 use dlo_testkit::harness::kafka::Kafka;
 
+use crate::Figures;
 use crate::waiting::{DELAY, GROUP, QUEUE, broker, put_off};
 
-pub(crate) async fn run(messages: u64) {
+pub(crate) async fn run(messages: u64, figures: &mut Figures) {
     println!("Kafka, {messages} delayed retries outstanding");
     let server = Kafka::own().await;
     let broker = broker(&format!("kind = \"kafka\"\nbootstrap = \"{}\"", server.bootstrap)).await;
@@ -19,5 +20,5 @@ pub(crate) async fn run(messages: u64) {
     let outstanding = put_off(&broker, messages).await;
     let topic = format!("{QUEUE}.retry.{GROUP}.10m");
     let state = broker.inspector().inspect(&topic, Some(GROUP)).await.expect("look at the topic");
-    outstanding.show(&broker, state.depth.unwrap_or(0)).await;
+    outstanding.show(&broker, "Kafka", figures, state.depth.unwrap_or(0)).await;
 }

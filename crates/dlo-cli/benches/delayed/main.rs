@@ -12,12 +12,20 @@
 )]
 
 mod kafka;
-#[path = "../ground/measure.rs"]
-#[expect(dead_code, reason = "shared with benches that also take medians and peaks")]
-mod measure;
 mod rabbitmq;
 mod redis;
 mod waiting;
+
+use dlo_testkit::bench::measure;
+use dlo_testkit::bench::record::Parts;
+
+/// What is taken at each broker; the worst counts.
+struct Figures {
+    /// Bytes of our memory for each message that waits.
+    bytes: Parts<'static>,
+    /// The rate of healthy messages beside them, to the rate before.
+    healthy: Parts<'static>,
+}
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
@@ -27,16 +35,23 @@ fn main() {
     let what = arguments.first().map_or("all", String::as_str);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
+        let (bytes, healthy) = (Parts::new("delayed.bytes", "B"), Parts::new("delayed.healthy", "x"));
+        let mut figures = Figures { bytes, healthy };
         match what {
-            "kafka" => kafka::run(messages).await,
-            "rabbitmq" => rabbitmq::run(messages).await,
-            "redis" => redis::run(messages).await,
+            "kafka" => kafka::run(messages, &mut figures).await,
+            "rabbitmq" => rabbitmq::run(messages, &mut figures).await,
+            "redis" => redis::run(messages, &mut figures).await,
             "all" => {
-                kafka::run(messages).await;
-                rabbitmq::run(messages).await;
-                redis::run(messages).await;
+                kafka::run(messages, &mut figures).await;
+                rabbitmq::run(messages, &mut figures).await;
+                redis::run(messages, &mut figures).await;
             }
-            other => println!("unknown broker `{other}`, expected kafka, rabbitmq, redis or all"),
+            other => {
+                println!("unknown broker `{other}`, expected kafka, rabbitmq, redis or all");
+                std::process::exit(2)
+            }
         }
+        figures.bytes.worst();
+        figures.healthy.worst();
     });
 }

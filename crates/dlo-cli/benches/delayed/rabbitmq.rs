@@ -5,9 +5,10 @@ use std::time::Duration;
 use dlo_core::broker::TopologySpec;
 use dlo_testkit::harness::rabbitmq::Rabbitmq;
 
+use crate::Figures;
 use crate::waiting::{DELAY, QUEUE, broker, put_off};
 
-pub(crate) async fn run(messages: u64) {
+pub(crate) async fn run(messages: u64, figures: &mut Figures) {
     println!("RabbitMQ, {messages} delayed retries outstanding");
     let server = Rabbitmq::own().await;
     let broker = broker(&format!("kind = \"rabbitmq\"\nurl = \"{}\"", server.url())).await;
@@ -25,5 +26,5 @@ pub(crate) async fn run(messages: u64) {
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    outstanding.show(&broker, counted).await;
+    outstanding.show(&broker, "RabbitMQ", figures, counted).await;
 }

@@ -3,9 +3,10 @@
 use dlo_core::broker::TopologySpec;
 use dlo_testkit::harness::redis::Redis;
 
+use crate::Figures;
 use crate::waiting::{GROUP, QUEUE, broker, put_off};
 
-pub(crate) async fn run(messages: u64) {
+pub(crate) async fn run(messages: u64, figures: &mut Figures) {
     println!("Redis, {messages} delayed retries outstanding");
     let server = Redis::own().await;
     let broker = broker(&format!("kind = \"redis\"\nurl = \"{}\"", server.url())).await;
@@ -17,5 +18,5 @@ pub(crate) async fn run(messages: u64) {
     let mut count = redis::cmd("ZCARD");
     count.arg(format!("{QUEUE}:due:{GROUP}"));
     let counted: u64 = count.query_async(&mut connection).await.expect("count what is due");
-    outstanding.show(&broker, counted).await;
+    outstanding.show(&broker, "Redis", figures, counted).await;
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use dlo_core::broker::{Broker, Delivery, Destination, Outgoing, Settled, Settlement, Source};
 use dlo_core::message::{Headers, Message, Payload};
 
-use crate::measure;
+use crate::{Figures, measure};
 
 pub(crate) const QUEUE: &str = "orders";
 pub(crate) const GROUP: &str = "billing";
@@ -18,8 +18,6 @@ const AT_ONCE: u64 = 1_000;
 /// Put off before memory is looked at: connections, pools and buffers stand by then.
 const WARM: u64 = 5_000;
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Bytes of our memory for each message that waits.
-const BAR: f64 = 200.0;
 
 /// The broker that a `[brokers.x]` section describes.
 pub(crate) async fn broker(section: &str) -> Arc<dyn Broker> {
@@ -53,14 +51,21 @@ pub(crate) async fn put_off(broker: &Arc<dyn Broker>, count: u64) -> Outstanding
 
 impl Outstanding {
     /// Prints the figures. `counted`: how many wait by the broker's own count.
-    pub(crate) async fn show(mut self, broker: &Arc<dyn Broker>, counted: u64) {
+    pub(crate) async fn show(
+        mut self,
+        broker: &Arc<dyn Broker>,
+        kind: &str,
+        figures: &mut Figures,
+        counted: u64,
+    ) {
         assert_eq!(counted, self.count, "the broker counts {counted} that wait, {} were put off", self.count);
         let each = self.grown_by / self.count as f64;
         println!("  {counted} wait at the broker; this process grew by {:.1} MB", self.grown_by / 1e6);
-        measure::bar("bytes of our memory for each that waits", each, BAR, false);
+        figures.bytes.part(&format!("{kind}: our memory for each that waits"), each);
         let beside = healthy(broker, &mut self.source).await;
-        let (alone, share) = (self.alone, beside / self.alone);
-        println!("  healthy messages: {beside:.0} a second beside them, {alone:.0} before: {share:.2}");
+        let alone = self.alone;
+        println!("  healthy messages: {beside:.0} a second beside them, {alone:.0} before");
+        figures.healthy.part(&format!("{kind}: healthy messages beside them, to before"), beside / alone);
         self.source.close().await.expect("leave");
     }
 }

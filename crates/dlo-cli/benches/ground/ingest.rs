@@ -5,10 +5,10 @@
 
 use std::path::Path;
 
-use crate::bare;
-use crate::measure::{Median, bar, peak_mb, per_second};
+use crate::measure::{Median, peak_mb, per_second};
 use crate::office::{Office, number_behind};
 use crate::sending::send;
+use crate::{bare, record};
 
 /// Letters in one timed piece: small enough to be made beforehand.
 const PIECE: u64 = 50_000;
@@ -37,15 +37,13 @@ pub(crate) fn run(scratch: &Path, rounds: u64, million: u64) {
         let _ = std::fs::remove_dir_all(&data);
         let _ = std::fs::remove_file(scratch.join(format!("bare-{round}.db")));
     }
-    let ratio = Median::of(ratios);
-    println!("  ratio to the bare loop: {ratio}");
-    bar("ratio to the bare loop", ratio.middle, 0.5, true);
-    bar("peak memory, MB", peak, 128.0, false);
-    grow(scratch, million);
+    record::figure("ingest.bare", "x", Median::of(ratios));
+    let peak = peak.max(grow(scratch, million));
+    record::figure("ingest.memory", "MB", Median::once(peak));
 }
 
-/// One store filled to a million: the rate of the first ten thousand beside the rate at the end.
-fn grow(scratch: &Path, million: u64) {
+/// One store filled to a million: the rate of the first ten thousand beside the rate at the end. Returns its peak memory.
+fn grow(scratch: &Path, million: u64) -> f64 {
     println!("growth: one store, filled to {million} letters");
     let data = scratch.join("office-growth");
     let office = Office::start(&data);
@@ -69,10 +67,11 @@ fn grow(scratch: &Path, million: u64) {
     }
     let (early, late) = (Median::of(early), Median::of(late));
     println!("  first 50,000 in pieces of 10,000: {:.0}/s; last 50,000: {:.0}/s", early.middle, late.middle);
-    bar("rate at the end to rate at the beginning", late.middle / early.middle, 0.8, true);
-    bar("peak memory, MB", peak_mb(Some(office.pid())), 128.0, false);
+    record::figure("ingest.growth", "x", Median::once(late.middle / early.middle));
+    let peak = peak_mb(Some(office.pid()));
     let (_, stats) = office.get("/api/v1/stats");
     assert_eq!(number_behind(&stats, "\"open\":"), million, "every letter is there: {stats}");
     drop(office);
     let _ = std::fs::remove_dir_all(&data);
+    peak
 }

@@ -13,13 +13,13 @@ use std::path::PathBuf;
 mod bare;
 mod ingest;
 mod letters;
-mod measure;
 mod office;
-mod percentile;
 mod plan;
 mod sending;
 mod storm;
 mod triage;
+
+use dlo_testkit::bench::{measure, record};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
@@ -45,7 +45,10 @@ fn main() {
             storm::run(&scratch, million);
             plan::run(&scratch, million);
         }
-        other => println!("unknown workload `{other}`, expected ingest, triage, storm, plan or all"),
+        other => {
+            println!("unknown workload `{other}`, expected ingest, triage, storm, plan or all");
+            std::process::exit(2)
+        }
     }
     let _ = std::fs::remove_dir_all(&scratch);
 }

@@ -15,8 +15,8 @@ use dlo_store::replays::{Members, NewReplay, PlanPolicy, Run, SendEnd, SourcePol
 use dlo_store::sqlite::SqliteStore;
 use dlo_store::{Batch, Deed, Replays, Store, StoreLimits};
 
-use crate::measure::{bar, per_second};
-use crate::{letters, runtime, triage};
+use crate::measure::{Median, per_second};
+use crate::{letters, record, runtime, triage};
 
 const NOW: Timestamp = Timestamp::from_millis(1_793_600_000_000);
 /// Sends in flight between an intent and its record.
@@ -37,7 +37,7 @@ pub(crate) fn run(scratch: &Path, million: u64) {
         let (members, parts) = (plan.counts.total(), store.children(plan.id).await.expect("children"));
         println!("  {members} letters in {} parts; longest insert meanwhile {held_up} ms", parts.len());
         let scaled = spent.as_secs_f64() * 232_000.0 / members as f64;
-        bar("seconds to count and freeze 232,000 of a million", scaled, 3.0, false);
+        record::figure("plan.frozen", "s", Median::once(scaled));
         if let Some(part) = parts.into_iter().max_by_key(|part| part.counts.total()) {
             record(&store, part).await;
         }
@@ -104,5 +104,5 @@ async fn record(store: &SqliteStore, part: Replay) {
         per_second(sent, claimed),
         per_second(sent, spent - claimed)
     );
-    bar("letters recorded as sent, a second, claim included", per_second(sent, spent), 20_000.0, true);
+    record::figure("plan.recorded", "/s", Median::once(per_second(sent, spent)));
 }

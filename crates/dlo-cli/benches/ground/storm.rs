@@ -13,7 +13,8 @@ use dlo_store::sqlite::SqliteStore;
 use dlo_store::{Batch, DynStore, StoreLimits};
 use dlo_testkit::harness::postgres::Postgres;
 
-use crate::measure::{bar, peak_mb, per_second};
+use crate::measure::{peak_mb, per_second};
+use crate::record::Parts;
 use crate::{letters, runtime};
 
 const KINDS: [&str; 3] = ["calm", "identical", "distinct"];
@@ -21,6 +22,7 @@ const KINDS: [&str; 3] = ["calm", "identical", "distinct"];
 pub(crate) fn run(scratch: &Path, million: u64) {
     let runtime = runtime();
     let postgres = runtime.block_on(Postgres::shared());
+    let (mut rates, mut peaks) = (Parts::new("storm.rate", "x"), Parts::new("storm.memory", "MB"));
     for engine in ["sqlite", "postgres"] {
         println!("storm: {million} letters a kind on {engine}");
         let mut calm = f64::NAN;
@@ -33,11 +35,13 @@ pub(crate) fn run(scratch: &Path, million: u64) {
             if kind == "calm" {
                 calm = rate;
             } else {
-                bar(&format!("{engine}, {kind}: rate to the calm rate"), rate / calm, 0.5, true);
+                rates.part(&format!("{engine}, {kind}: rate to the calm rate"), rate / calm);
             }
-            bar(&format!("{engine}, {kind}: peak memory, MB"), peak, 256.0, false);
+            peaks.part(&format!("{engine}, {kind}: peak memory"), peak);
         }
     }
+    rates.worst();
+    peaks.worst();
 }
 
 /// Runs one storm in a process of its own; returns rate and peak memory.

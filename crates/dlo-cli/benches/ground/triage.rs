@@ -10,9 +10,9 @@ use dlo_core::time::Timestamp;
 use dlo_store::sqlite::SqliteStore;
 use dlo_store::{Batch, Store, StoreLimits};
 
-use crate::measure::bar;
+use crate::measure::{Median, percentile};
 use crate::office::Office;
-use crate::percentile::percentile;
+use crate::record::{self, Parts};
 use crate::{letters, runtime};
 
 const ASKED: u64 = 200;
@@ -24,12 +24,8 @@ pub(crate) fn run(scratch: &Path, million: u64) {
     let few = counts(&data);
     fill(&data, million / 100, million);
     let many = counts(&data);
-    bar(
-        "counts by (type, class, status): p50 at a hundred times the letters to p50 before",
-        many / few,
-        1.5,
-        false,
-    );
+    record::figure("triage.counts-growth", "x", Median::once(many / few));
+    record::figure("triage.counts", "ms", Median::once(many));
     ask_all(&data, million);
     let _ = std::fs::remove_dir_all(&data);
 }
@@ -131,11 +127,16 @@ fn ask_all(data: &Path, million: u64) {
             Box::new(move |n| list(format!("payload.order_id:ORD-{:010}", some(n, million)))),
         ),
     ];
+    let (mut middle, mut slow) = (Parts::new("triage.p50", "ms"), Parts::new("triage.p99", "ms"));
     for (what, path) in &questions {
         let mut times = ask(&office, path);
-        println!("  {what}: p50 {:.2} ms", percentile(&mut times, 0.5));
-        bar(&format!("{what}, p99 in ms"), percentile(&mut times, 0.99), 20.0, false);
+        if what.starts_with("newest 50") {
+            middle.part(&format!("{what}, p50"), percentile(&mut times, 0.5));
+        }
+        slow.part(&format!("{what}, p99"), percentile(&mut times, 0.99));
     }
+    middle.worst();
+    slow.worst();
 }
 
 fn values(text: &str, mark: &str) -> Vec<String> {

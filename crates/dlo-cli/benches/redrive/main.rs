@@ -65,7 +65,10 @@ fn main() {
                 redis::run(asked).await;
                 kafka::run(asked).await;
             }
-            other => println!("unknown workload `{other}`, expected rabbitmq, redis, kafka, rate or all"),
+            other => {
+                println!("unknown workload `{other}`, expected rabbitmq, redis, kafka, rate or all");
+                std::process::exit(2)
+            }
         }
     });
     let _ = std::fs::remove_dir_all(&scratch);

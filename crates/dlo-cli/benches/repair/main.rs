@@ -10,19 +10,15 @@
     reason = "a benchmark stops where a step fails, and prints"
 )]
 
-#[path = "../ground/measure.rs"]
-#[expect(dead_code, reason = "shared with benches that also take peaks")]
-mod measure;
-
 use std::time::{Duration, Instant};
 
 use dlo_core::message::{Message, Payload};
 use dlo_server::{Facts, RepairLimits, Repairer, Subject, WorkerCommand};
+use dlo_testkit::bench::measure::{Median, per_second};
+use dlo_testkit::bench::record;
 use jaq_core::load::{Arena, File, Loader};
 use jaq_core::{Compiler, Ctx, Vars, data::JustLut, unwrap_valr};
 use jaq_json::{Val, read, write};
-
-use measure::{Median, bar, per_second};
 
 const EXPRESSION: &str = ".amount = (.amount * 100 | round) | .currency |= ascii_upcase";
 /// Letters that a replay has in hand at once.
@@ -61,9 +57,7 @@ fn main() {
             ratios.push(ours / bare);
         }
     }
-    let ratio = Median::of(ratios);
-    println!("  one worker against bare jaq: {ratio}");
-    bar("jq repair against bare jaq on one core", ratio.middle, 0.5, true);
+    record::figure("repair.jaq", "x", Median::of(ratios));
 }
 
 fn message(n: usize) -> Message {

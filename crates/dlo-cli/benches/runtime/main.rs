@@ -70,9 +70,12 @@ fn main() {
                 kafka::run(&asked(200_000)).await;
                 postgres::run(&asked(20_000)).await;
             }
-            other => println!(
-                "unknown workload `{other}`, expected rabbitmq, redis, kafka, postgres, sidecar or all"
-            ),
+            other => {
+                println!(
+                    "unknown workload `{other}`, expected rabbitmq, redis, kafka, postgres, sidecar or all"
+                );
+                std::process::exit(2)
+            }
         }
     });
 }

@@ -7,12 +7,8 @@ use serde::Deserialize;
 
 use crate::asked::Screen;
 use crate::office::Office;
-use crate::{bar, percentile};
+use crate::{Parts, percentile};
 
-/// Milliseconds to the first contentful paint, nothing being cached.
-const PAINTED: f64 = 300.0;
-/// Kilobytes of a page with its style and scripts, compressed.
-const WEIGHT: f64 = 150.0;
 /// Loads of each screen.
 const LOADS: u32 = 7;
 
@@ -38,12 +34,15 @@ pub(crate) fn look(office: &Office, screens: &[Screen]) {
     assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
     let lines: Vec<&[u8]> = said.stdout.split(|byte| *byte == b'\n').filter(|l| !l.is_empty()).collect();
     assert_eq!(lines.len(), screens.len(), "one line for each screen");
+    let (mut painted, mut weight) = (Parts::new("screens.painted", "ms"), Parts::new("screens.weight", "kB"));
     for (screen, line) in screens.iter().zip(lines) {
         let Seen { mut paints, sent, compressed } =
             serde_json::from_slice(line).expect("a line of paint.mjs");
         let slowest = percentile(&mut paints, 1.0);
         println!("  {}: painted after {slowest:.0} ms at worst, {:.0} kB as sent", screen.what, sent / 1e3);
-        bar(&format!("{}, first paint in ms", screen.what), percentile(&mut paints, 0.5), PAINTED, false);
-        bar(&format!("{}, kB compressed", screen.what), compressed / 1_000.0, WEIGHT, false);
+        painted.part(&format!("{}, first paint", screen.what), percentile(&mut paints, 0.5));
+        weight.part(&format!("{}, compressed", screen.what), compressed / 1_000.0);
     }
+    painted.worst();
+    weight.worst();
 }

@@ -19,23 +19,15 @@ mod capture;
 #[expect(dead_code, reason = "the same letters are sent over HTTP by other workloads")]
 #[path = "../ground/letters.rs"]
 mod letters;
-#[expect(dead_code, reason = "shared with benches that also take medians and peaks")]
-#[path = "../ground/measure.rs"]
-mod measure;
 #[expect(dead_code, reason = "other workloads send letters to it and look at its memory")]
 #[path = "../ground/office.rs"]
 mod office;
-#[path = "../ground/percentile.rs"]
-mod percentile;
 mod planned;
 
 use asked::Screen;
-use measure::bar;
+use dlo_testkit::bench::measure::percentile;
+use dlo_testkit::bench::record::Parts;
 use office::Office;
-use percentile::percentile;
-
-/// Milliseconds in which the office answers 99 of 100 requests for a screen.
-const ANSWERED: f64 = 50.0;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
@@ -63,11 +55,13 @@ fn run(store: &Path, rounds: u64) {
     let office = Office::start(store);
     let (letters, screens) = asked::screens(&office);
     println!("screens: {letters} letters, each screen asked {rounds} times over HTTP");
+    let mut answered = Parts::new("screens.answered", "ms");
     for screen in &screens {
         let mut times: Vec<f64> = (0..rounds).map(|n| screen.time(&office, n)).collect();
         println!("  {}: p50 {:.2} ms", screen.what, percentile(&mut times, 0.5));
-        bar(&format!("{}, p99 in ms", screen.what), percentile(&mut times, 0.99), ANSWERED, false);
+        answered.part(&format!("{}, p99", screen.what), percentile(&mut times, 0.99));
     }
+    answered.worst();
     browser::look(&office, &screens);
 }
 

@@ -63,31 +63,6 @@ fn describe(name: &str) -> (&'static str, &'static str, ReplayHelps) {
             "Deploy a consumer that knows it, then replay.",
             AfterAFix,
         ),
-        "slow_dependency" => (
-            "Something the consumer calls answered too late, or not at all.",
-            "Look at that service's latency at the time of the first letter. When it is well again, replay slowly.",
-            Unchanged,
-        ),
-        "dependency_down" => (
-            "Something the consumer calls could not be reached: down, restarting, moved, or the network is cut.",
-            "Make sure it is up and the address is right, then replay with a small sample first.",
-            Unchanged,
-        ),
-        "rate_limited" => (
-            "A service took fewer calls than the consumer makes.",
-            "Lower the consumer's concurrency or ask for a higher limit; replay below that rate.",
-            Unchanged,
-        ),
-        "contention" => (
-            "Transactions stood in each other's way: a deadlock, a lock that was not free in time.",
-            "A replay usually succeeds. If it comes back, look at what runs beside it and at the order of locks.",
-            Unchanged,
-        ),
-        "resource_exhausted" => (
-            "The consumer ran out of something: memory, disk, file handles, connections, quota.",
-            "Look at the size of the messages and at the limits of the process. Free or raise what ran out, then replay slowly.",
-            Unchanged,
-        ),
         "business_reject" => (
             "The message was understood and refused by a rule of the business.",
             "Nothing is broken: compensate or discard with a reason, or change the order and replay it.",
@@ -127,6 +102,38 @@ fn describe(name: &str) -> (&'static str, &'static str, ReplayHelps) {
             "The consumer did not survive the message: it crashed or was killed while handling it.",
             "Do not replay before the cause is known. Try one letter on a consumer that may fail.",
             AfterAFix,
+        ),
+        other => surroundings(other),
+    }
+}
+
+/// Causes that lie around the consumer: neither its code nor the message is wrong.
+fn surroundings(name: &str) -> (&'static str, &'static str, ReplayHelps) {
+    match name {
+        "slow_dependency" => (
+            "Something the consumer calls answered too late, or not at all.",
+            "Look at that service's latency at the time of the first letter. When it is well again, replay slowly.",
+            Unchanged,
+        ),
+        "dependency_down" => (
+            "Something the consumer calls could not be reached: down, restarting, moved, or the network is cut.",
+            "Make sure it is up and the address is right, then replay with a small sample first.",
+            Unchanged,
+        ),
+        "rate_limited" => (
+            "A service took fewer calls than the consumer makes.",
+            "Lower the consumer's concurrency or ask for a higher limit; replay below that rate.",
+            Unchanged,
+        ),
+        "contention" => (
+            "Transactions stood in each other's way: a deadlock, a lock that was not free in time.",
+            "A replay usually succeeds. If it comes back, look at what runs beside it and at the order of locks.",
+            Unchanged,
+        ),
+        "resource_exhausted" => (
+            "The consumer ran out of something: memory, disk, file handles, connections, quota.",
+            "Look at the size of the messages and at the limits of the process. Free or raise what ran out, then replay slowly.",
+            Unchanged,
         ),
         _ => ("", "", ReplayHelps::Unknown),
     }

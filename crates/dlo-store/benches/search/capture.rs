@@ -8,8 +8,10 @@ use dlo_core::letter::NewLetter;
 use dlo_core::time::Timestamp;
 use dlo_store::sqlite::SqliteStore;
 use dlo_store::{Batch, Store, StoreLimits};
+use dlo_testkit::bench::measure::Median;
+use dlo_testkit::bench::record;
 
-use crate::{bar, letters};
+use crate::letters;
 
 /// Letters of one insert, and inserts under way at the same time.
 const BATCH: u64 = 2_000;
@@ -85,10 +87,8 @@ pub(crate) async fn cost(scratch: &Path, count: u64) {
         println!("  round {round}: {:.0}/s without, {:.0}/s with", rates[0], rates[1]);
         ratios.push(rates[1] / rates[0]);
     }
-    ratios.sort_by(f64::total_cmp);
-    lags.sort_by(f64::total_cmp);
-    bar("rate with the index to rate without", ratios[1], 0.8, true);
-    bar("lag at the end of capture at full speed, s", lags[1], 5.0, false);
+    record::figure("search.capture", "x", Median::of(ratios));
+    record::figure("search.lag", "s", Median::of(lags));
 }
 
 /// Says how far the index is behind, once a second.
@@ -109,8 +109,7 @@ pub(crate) async fn size_of_error_text(scratch: &Path) {
     store.index_payloads().await.expect("index");
     store.close().await.expect("close");
     let bytes = index_bytes(&data);
-    println!("  error text alone: {:.0} B a letter in the index", bytes / COUNT as f64);
-    bar("index of error text, B a letter (0.35 of 267)", bytes / COUNT as f64, 93.0, false);
+    record::figure("search.index", "B", Median::once(bytes / COUNT as f64));
     let _ = std::fs::remove_dir_all(&data);
 }
 

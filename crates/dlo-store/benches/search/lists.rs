@@ -10,8 +10,10 @@ use dlo_core::time::Timestamp;
 use dlo_store::replays::Replays;
 use dlo_store::sqlite::SqliteStore;
 use dlo_store::{GroupFilter, Page, Store, StoreLimits};
+use dlo_testkit::bench::measure::percentile;
+use dlo_testkit::bench::record::Parts;
 
-use crate::{bar, letters, percentile};
+use crate::letters;
 
 const ASKED: u64 = 100;
 
@@ -36,6 +38,7 @@ pub(crate) async fn run(data: &Path, count: u64) {
         ("letters by a closed status", Box::new(|_| "status:discarded".into())),
         ("letters by reason and attempts", Box::new(|_| "reason:processing_error attempts:>=3".into())),
     ];
+    let mut slow = Parts::new("lists.p99", "ms");
     for (what, query) in &queries {
         let mut times = Vec::new();
         for n in 0..ASKED {
@@ -44,7 +47,7 @@ pub(crate) async fn run(data: &Path, count: u64) {
             store.letters(&query, &Page::first(50)).await.expect("letters");
             times.push(started.elapsed().as_secs_f64() * 1_000.0);
         }
-        figure(what, &mut times);
+        note(&mut slow, what, &mut times);
     }
     for what in ["groups", "stats", "causes", "names", "audit", "replays"] {
         let mut times = Vec::new();
@@ -60,12 +63,13 @@ pub(crate) async fn run(data: &Path, count: u64) {
             }
             times.push(started.elapsed().as_secs_f64() * 1_000.0);
         }
-        figure(what, &mut times);
+        note(&mut slow, what, &mut times);
     }
+    slow.worst();
     store.close().await.expect("close");
 }
 
-fn figure(what: &str, times: &mut [f64]) {
+fn note(slow: &mut Parts<'_>, what: &str, times: &mut [f64]) {
     println!("  {what}: p50 {:.2} ms", percentile(times, 0.5));
-    bar(&format!("{what}, p99 in ms"), percentile(times, 0.99), 20.0, false);
+    slow.part(&format!("{what}, p99"), percentile(times, 0.99));
 }

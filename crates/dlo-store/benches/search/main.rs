@@ -17,16 +17,8 @@ mod capture;
 #[path = "../../../dlo-cli/benches/ground/letters.rs"]
 mod letters;
 mod lists;
-#[expect(dead_code, reason = "shared with benches that also take medians and peaks")]
-#[path = "../../../dlo-cli/benches/ground/measure.rs"]
-mod measure;
 mod peer;
-#[path = "../../../dlo-cli/benches/ground/percentile.rs"]
-mod percentile;
 mod questions;
-
-use measure::bar;
-use percentile::percentile;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();

@@ -7,9 +7,11 @@ use dlo_core::query::Query;
 use dlo_core::time::Timestamp;
 use dlo_store::sqlite::SqliteStore;
 use dlo_store::{Page, Store, StoreLimits};
+use dlo_testkit::bench::measure::percentile;
+use dlo_testkit::bench::record::Parts;
 use dlo_testkit::harness::postgres::Postgres;
 
-use crate::{bar, capture, letters, peer, percentile};
+use crate::{capture, letters, peer};
 
 /// A question in both languages: about letter `n`, of so many.
 struct Question {
@@ -104,6 +106,7 @@ pub(crate) async fn run(data: &Path, count: u64, rounds: u64) {
     println!("  PostgreSQL loaded in {:.0} s", loading.elapsed().as_secs_f64());
     let ours = SqliteStore::open(data, StoreLimits::default()).expect("open");
     let now = Timestamp::from_millis(1_793_600_000_000);
+    let mut faster = Parts::new("search.ilike", "x");
     for question in &QUESTIONS {
         let statement = theirs.prepare(question.theirs).await.expect("prepare");
         let (mut fast, mut slow) = (Vec::new(), Vec::new());
@@ -127,7 +130,8 @@ pub(crate) async fn run(data: &Path, count: u64, rounds: u64) {
             question.what,
             percentile(&mut fast, 0.99)
         );
-        bar(&format!("{}: times as fast", question.what), slow_middle / fast_middle, 20.0, true);
+        faster.part(&format!("{}: times as fast", question.what), slow_middle / fast_middle);
     }
+    faster.worst();
     ours.close().await.expect("close");
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// An entry of `bench/bars.toml`.
 #[derive(Debug, Clone, Deserialize)]
@@ -19,7 +19,7 @@ pub struct Entry {
     /// What the figure is, for people.
     pub words: String,
     pub unit: String,
-    /// In which direction bar and goal lie; nothing is demanded without it.
+    /// In which direction bar and goal lie, and which of many is the worst.
     better: Option<Better>,
     bar: Option<f64>,
     goal: Option<f64>,
@@ -67,13 +67,20 @@ pub enum Take {
 }
 
 /// What is demanded of a figure.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Bar {
     AtLeast(f64),
     AtMost(f64),
 }
 
 impl Bar {
+    pub fn value(self) -> f64 {
+        match self {
+            Self::AtLeast(value) | Self::AtMost(value) => value,
+        }
+    }
+
     pub fn holds(self, figure: f64) -> bool {
         match self {
             Self::AtLeast(bar) => figure >= bar,
@@ -130,6 +137,18 @@ impl Entry {
 #[serde(deny_unknown_fields)]
 pub struct Bars {
     pub figure: Vec<Entry>,
+    /// What the growth curves are called.
+    #[serde(default)]
+    pub curve: Vec<Drawn>,
+}
+
+/// A growth curve and its unit.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Drawn {
+    pub name: String,
+    pub words: String,
+    pub unit: String,
 }
 
 impl Bars {
@@ -141,8 +160,8 @@ impl Bars {
             if seen.insert(id, ()).is_some() {
                 return Err(format!("`{id}` stands there twice; a figure has one bar"));
             }
-            if better.is_some() != (bar.is_some() || goal.is_some()) {
-                return Err(format!("`{id}`: a bar or goal, and `better` in which direction it lies"));
+            if better.is_none() && (bar.is_some() || goal.is_some()) {
+                return Err(format!("`{id}`: say by `better` in which direction its bar or goal lies"));
             }
         }
         Ok(bars)

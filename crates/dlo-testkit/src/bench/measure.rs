@@ -2,11 +2,18 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
+use super::lines::number;
+
 /// The middle of some figures, how far they spread, and how many they were.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Median {
+    #[serde(rename = "median", with = "number")]
     pub middle: f64,
+    #[serde(with = "number")]
     pub low: f64,
+    #[serde(with = "number")]
     pub high: f64,
     pub rounds: usize,
 }

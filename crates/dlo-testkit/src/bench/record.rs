@@ -5,10 +5,10 @@
 //! stops in the middle leaves what it had taken.
 
 use std::io::Write;
-
-use serde_json::{Value, json};
+use std::path::Path;
 
 use super::bars;
+use super::lines::{Line, Took};
 use super::measure::Median;
 
 /// The variable that names the file.
@@ -23,41 +23,25 @@ pub fn figure(id: &str, unit: &str, median: Median) {
         Some(None) => println!("  {words}: {median} {unit}"),
         None => println!("  {words}: {median} {unit} (`{id}` has no entry in bench/bars.toml)"),
     }
-    let Median { middle, low, high, rounds } = median;
-    write(&json!({
-        "kind": "figure", "id": id, "workload": entry.map(|entry| entry.workload.as_str()), "words": words,
-        "unit": unit, "median": number(middle), "low": number(low), "high": number(high), "rounds": rounds,
-    }));
+    write(&Line::Figure {
+        id: id.to_owned(),
+        workload: entry.map(|entry| entry.workload.clone()),
+        words: words.to_owned(),
+        unit: unit.to_owned(),
+        taken: median,
+    });
 }
 
 /// One point of a growth curve: the value `y` at size `x`.
 pub fn point(curve: &str, x: f64, y: f64) {
     println!("  {curve} at {x}: {y:.3}");
-    write(&json!({ "kind": "point", "curve": curve, "x": number(x), "y": number(y) }));
+    write(&Line::Point { curve: curve.to_owned(), x, y });
 }
 
 /// How one runner of a contest did: `workload` is `W4`, `contest` where it was held ("RabbitMQ, 10 % poison").
-pub fn runner(workload: &str, contest: &str, name: &str, took: &Took) {
-    let part = |median: Option<Median>| {
-        median.map(|Median { middle, low, high, rounds }| {
-            json!({ "median": number(middle), "low": number(low), "high": number(high), "rounds": rounds })
-        })
-    };
-    write(&json!({
-        "kind": "runner", "workload": workload, "contest": contest, "name": name, "rate": part(Some(took.rate)),
-        "client_us": part(took.client_us), "server_us": part(took.server_us), "peak_mb": part(took.peak_mb),
-    }));
-}
-
-/// What a runner took, over its rounds; nothing where it was not taken.
-#[derive(Debug, Clone, Copy)]
-pub struct Took {
-    /// Messages a second.
-    pub rate: Median,
-    /// Microseconds of processor for each message.
-    pub client_us: Option<Median>,
-    pub server_us: Option<Median>,
-    pub peak_mb: Option<Median>,
+pub fn runner(workload: &str, contest: &str, name: &str, took: Took) {
+    let [workload, contest, name] = [workload, contest, name].map(str::to_owned);
+    write(&Line::Runner { workload, contest, name, took });
 }
 
 /// One demand on many parts (every screen, every question): each is printed, and the worst is the figure.
@@ -77,9 +61,8 @@ impl<'a> Parts<'a> {
         let bar = bars::all().of(self.id).and_then(|entry| entry.bar());
         let verdict = bar.map_or_else(String::new, |bar| format!(", {}", bar.judge(value)));
         println!("  {what}: {value:.2} {}{verdict}", self.unit);
-        write(
-            &json!({ "kind": "part", "id": self.id, "part": what, "unit": self.unit, "value": number(value) }),
-        );
+        let [id, part, unit] = [self.id, what, self.unit].map(str::to_owned);
+        write(&Line::Part { id, part, unit, value });
         self.taken.push(value);
     }
 
@@ -94,17 +77,20 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// JSON has no word for a figure that could not be taken.
-fn number(value: f64) -> Value {
-    if value.is_finite() { json!(value) } else { Value::Null }
+fn write(line: &Line) {
+    if let Some(path) = std::env::var_os(RECORD) {
+        append(Path::new(&path), line);
+    }
 }
 
-fn write(line: &Value) {
-    let Some(path) = std::env::var_os(RECORD) else { return };
+/// Appends a line to a record, which is made if it is not there.
+pub fn append(path: &Path, line: &Line) {
     let mut file = std::fs::OpenOptions::new()
         .create(true)
         .append(true)
-        .open(&path)
-        .unwrap_or_else(|why| panic!("{RECORD}={}: {why}", path.display()));
-    file.write_all(format!("{line}\n").as_bytes()).expect("the record is written");
+        .open(path)
+        .unwrap_or_else(|why| panic!("the record {}: {why}", path.display()));
+    let mut line = serde_json::to_vec(line).expect("a line is JSON");
+    line.push(b'\n');
+    file.write_all(&line).expect("the record is written");
 }

@@ -5,8 +5,9 @@
 
 use std::time::Duration;
 
+use super::lines::Took;
 use super::measure::{Median, per_second};
-use super::record::{self, Took};
+use super::record;
 
 /// One round of one runner.
 #[derive(Debug, Clone, Copy)]
@@ -109,6 +110,6 @@ pub fn show(workload: &str, contest: &str, runners: &[&Runner]) {
         say("", took.server_us, "us of server CPU");
         say("peak ", took.peak_mb, "MB");
         println!("{line}");
-        record::runner(workload, contest, &runner.name, &took);
+        record::runner(workload, contest, &runner.name, took);
     }
 }

@@ -44,6 +44,8 @@ test("on a narrow screen a menu stays on it", async () => {
     await menu(name).locator("summary").click();
     const box = await opened().locator(":scope > :not(summary)").boundingBox();
     assert.ok(box.x >= 0 && box.x + box.width <= 390, `${name}: ${JSON.stringify(box)}`);
+    // An open menu may lie over the next button.
+    await page.keyboard.press("Escape");
   }
   await page.setViewportSize({ width: 1280, height: 900 });
 });
@@ -64,9 +66,8 @@ test("a snooze takes a duration, says what it cannot read where one sees it, and
   await until.fill("2h");
   await until.press("Enter");
   await page.locator("h1 .badge.snoozed").waitFor();
-  const told = await page.locator("#answers").innerText();
-  assert.match(told, /Snoozed until \w+,? \d+ \w+,? \d\d:\d\d, in (11\d min|2 h)/);
-  assert.doesNotMatch(told, /T\d\d:\d\d:\d\d/);
+  // The reader's clock comes with the script, a moment after the words of the office.
+  await page.locator("#answers .hint").filter({ hasText: /Snoozed until \w+,? \d+ \w+(,| at)? \d\d:\d\d, in (11\d min|2 h)/ }).waitFor();
   await page.goto(`${office.url}/groups?view=snoozed`);
   assert.match(await page.locator("#found").innerText(), /SnoozedFor/);
   assert.deepEqual(page.errors, []);
@@ -78,7 +79,7 @@ test("until tomorrow at nine is one click", async () => {
   await menu("Snooze").locator("summary").click();
   await page.getByRole("button", { name: "Tomorrow 09:00" }).click();
   await page.locator("h1 .badge.snoozed").waitFor();
-  assert.match(await page.locator("#answers").innerText(), /Snoozed until .*09:00, in \d+ (min|h)/);
+  await page.locator("#answers .hint").filter({ hasText: /Snoozed until .*09:00, in \d+ (min|h)/ }).waitFor();
 });
 
 test("a team is chosen from those that are known, and one that no rule names is taken with a word of doubt", async () => {

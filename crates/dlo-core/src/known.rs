@@ -113,9 +113,17 @@ impl KnownPatterns {
         };
         let place =
             Place { queue: symptom.queue, consumer: symptom.consumer, event_type: symptom.event_type };
-        let rule = self.rules.classify(&failure, &place, Unknown::DeadLetter).rule;
-        let by_rule = || self.meanings.get(&rule).cloned().or_else(|| builtin::of_rule(&rule));
-        let by_rule = if rule == BY_DEFAULT { None } else { by_rule() };
+        let known = |failure: &Failure| {
+            let rule = self.rules.classify(failure, &place, Unknown::DeadLetter).rule;
+            let known = || self.meanings.get(&rule).cloned().or_else(|| builtin::of_rule(&rule));
+            if rule == BY_DEFAULT { None } else { known() }
+        };
+        let by_rule = known(&failure).map(|found| {
+            // Many a message speaks of something that is not in a list: a class that tells of more than a bug knows better.
+            let weak = found.name == builtin::MISSING_ENTRY;
+            let by_class = weak.then(|| known(&Failure { message: String::new(), ..failure })).flatten();
+            by_class.filter(|by_class| by_class.name != builtin::CONSUMER_BUG).unwrap_or(found)
+        });
         by_rule.or_else(|| symptom.reason.and_then(builtin::of_reason))
     }
 }
@@ -172,6 +180,7 @@ mod tests {
             ("psycopg.errors.UniqueViolation", "already exists", "duplicate_key"),
             ("KeyError", "pin <num> not in tax table", "missing_entry"),
             ("", "no such entry: gst.rate", "missing_entry"),
+            ("java.net.SocketTimeoutException", "pool not in the connection list", "slow_dependency"),
             ("TypeError", "'NoneType' object is not subscriptable", "consumer_bug"),
             ("", "429 Too Many Requests", "rate_limited"),
         ] {

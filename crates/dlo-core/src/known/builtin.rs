@@ -6,6 +6,10 @@ use super::{Known, ReplayHelps};
 use crate::reason::Reason;
 use ReplayHelps::{AfterAFix, AfterARepair, Never, Unchanged};
 
+/// Names that are compared with.
+pub(super) const MISSING_ENTRY: &str = "missing_entry";
+pub(super) const CONSUMER_BUG: &str = "consumer_bug";
+
 /// Words that classification does not need to tell apart, and people do: rule, expression, pattern.
 pub(super) const WORDS: &[(&str, &str, &str)] = &[
     (
@@ -16,7 +20,7 @@ pub(super) const WORDS: &[(&str, &str, &str)] = &[
     (
         "known:words:missing_entry",
         r"(?i)(\bnot (found )?in \S*( \S+){0,3} (table|map|list|catalogu?e|config(uration)?|dictionary|registry|enum)\b|\bno (such )?(entry|key|mapping|setting|config(uration)?)\b|\bunknown (key|code|enum|setting)\b|\bmissing (key|entry|mapping|setting|config(uration)?)\b)",
-        "missing_entry",
+        MISSING_ENTRY,
     ),
     (
         "known:words:duplicate_key",
@@ -78,7 +82,7 @@ fn describe(name: &str) -> (&'static str, &'static str, ReplayHelps) {
             "Find out whether it is late or gone. Restore it and replay, or repair the reference.",
             AfterAFix,
         ),
-        "missing_entry" => (
+        MISSING_ENTRY => (
             "The consumer looked something up that is not there: a key, an entry of its reference data, a setting.",
             "Find the entry in the message and in the table it was looked up in. Add what is missing, or repair the message if it is wrong; then replay.",
             AfterAFix,
@@ -93,7 +97,7 @@ fn describe(name: &str) -> (&'static str, &'static str, ReplayHelps) {
             "Look at the fields that the letters share. Repair them, or relax the check if it is wrong.",
             AfterARepair,
         ),
-        "consumer_bug" => (
+        CONSUMER_BUG => (
             "The consumer met something its code does not expect: a missing key, a null, a wrong type, an index out of range.",
             "Reproduce it with one letter's payload. Fix and deploy the consumer, then replay.",
             AfterAFix,

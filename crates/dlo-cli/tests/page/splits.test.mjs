@@ -44,7 +44,7 @@ test("the new group says what made it", async () => {
 
 test("joining it again takes it back", async () => {
   await page.goto(`${office.url}/groups/${group.id}`);
-  await page.getByRole("button", { name: "Join One customer again" }).click();
+  await page.getByRole("button", { name: "Join again: One customer" }).click();
   await page.locator("#splits").waitFor({ state: "detached" });
   await page.getByText("Merged into it").waitFor();
 });

@@ -13,8 +13,8 @@ const OPENING: &str = "\
 What retry, parking, search and replay cost, beside what people would use instead. Written by `bench/run book` from the
 records of `bench/run`; no number in it is typed by hand. The same as data: [results.json](results.json).
 
-How to read it: every workload runs ours and the others in turns on one machine, after a round that does not count, and
-counts are checked in every round: nothing lost, nothing twice. A ratio (x) is the median of the ratios of the same
+How to read it: where others stand beside us, both run in turns on one machine, after a round that does not count, and
+messages are counted in every round. A ratio (x) is the median of the ratios of the same
 rounds, the smallest and the largest stand in brackets. A figure without brackets was taken once, or is the worst of many, which
 are listed below the table. A *bar* is what must hold; a *goal* is what should come to hold. Rates are this machine's and move
 with whatever else it does; ratios of one run and processor time for a message move much less, and are what to compare.
@@ -24,8 +24,8 @@ const CLOSING: &str = "
 ## What this does not say
 
 One machine, on which servers, runners and load share the cores and the disk: with servers of their own the limits lie
-elsewhere. Loopback only, so no network. Messages of a kilobyte. Peers run with the settings named in their scripts (`bench/peers/`), as
-their documents advise; somebody who knows one better may make it faster, and is welcome to. What stands as *not measured* has
+elsewhere. Loopback only, so no network. Messages of a kilobyte. Peers run with the settings in their scripts (`bench/peers/`);
+somebody who knows one better may make it faster, and is welcome to. What stands as *not measured* has
 a bar and no figure yet; it is neither passed nor missed.
 ";
 

@@ -104,7 +104,7 @@ pub(super) fn bars(rows: &[Row]) -> Option<String> {
     let height = TOP + ROW * drawn.len() as f64 + 16.0;
     let values = drawn.iter().flat_map(|row| [Some(row.middle), row.goal]).flatten();
     // The bar itself is always in the picture, with room on both sides.
-    let axis = Axis::around(values.chain([0.9, 1.1]), 16.0, WIDTH - 90.0);
+    let axis = Axis::around(values.chain([0.9, 1.1]), 16.0, WIDTH - 130.0);
     let mut svg = open(WIDTH, height, "Every figure as a multiple of its bar");
     text(&mut svg, "faint small", "start", 16.0, 16.0, "times as good as demanded (logarithmic)");
     for tick in axis.ticks() {
@@ -114,9 +114,9 @@ pub(super) fn bars(rows: &[Row]) -> Option<String> {
     }
     for (at, row) in drawn.iter().enumerate() {
         row.draw(&mut svg, &axis, TOP + ROW * at as f64);
+        // The verdicts stand in a column of their own: a bar may end anywhere.
+        text(&mut svg, "ink small", "end", WIDTH - 12.0, TOP + ROW * at as f64 + 24.0, &row.verdict());
     }
-    let one = axis.at(1.0);
-    line(&mut svg, "line", (one, TOP - 6.0), (one, height - 10.0));
     svg.push_str("</svg>\n");
     Some(svg)
 }
@@ -147,8 +147,7 @@ impl<'a> Multiple<'a> {
 
     fn draw(&self, svg: &mut String, axis: &Axis, y: f64) {
         let (one, end) = (axis.at(1.0), axis.at(self.middle));
-        let passed = self.middle >= 1.0;
-        let (class, word) = if passed { ("good", "passed") } else { ("bad", "not passed") };
+        let class = if self.middle >= 1.0 { "good" } else { "bad" };
         text(svg, "ink", "start", 16.0, y + 10.0, &format!("{} {}", self.row.workload, self.row.words));
         let (from, width) = (one.min(end), (end - one).abs().max(1.0));
         let top = y + 15.0;
@@ -163,8 +162,12 @@ impl<'a> Multiple<'a> {
             let x = axis.at(goal);
             line(svg, "line", (x, y + 13.0), (x, y + 27.0));
         }
-        let words = format!("{}x, {word}", number(self.middle));
-        text(svg, "ink small", "start", axis.at(self.high.max(1.0)) + 6.0, y + 24.0, &words);
+        line(svg, "line", (one, y + 11.0), (one, y + 29.0));
+    }
+
+    fn verdict(&self) -> String {
+        let word = if self.middle >= 1.0 { "passed" } else { "not passed" };
+        format!("{}x, {word}", number(self.middle))
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! | room | what |
 //! |---|---|
-//! | [`bench`] | what benchmarks share: numbers, runners, bars, and the record of every figure |
+//! | [`mod@bench`] | what benchmarks share: numbers, runners, bars, and the record of every figure |
 //! | [`conformance`] | what every broker adapter must do, by declared capability |
 //! | [`clock`] | clocks that tests own |
 //! | [`faults`] | wrappers that fail when the test says so |

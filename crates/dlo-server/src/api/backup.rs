@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{HeaderValue, Request, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -37,7 +37,13 @@ fn failed(_: JoinError) -> Problem {
     Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", "the office failed")
 }
 
-pub(crate) async fn backup(State(office): State<Arc<Office>>, author: Author) -> Answer<Response> {
+/// The body says nothing and is read all the same: a connection on which something is left unread is closed behind the
+/// answer, and what the client has not fetched by then is lost to it.
+pub(crate) async fn backup(
+    State(office): State<Arc<Office>>,
+    author: Author,
+    _nothing: Bytes,
+) -> Answer<Response> {
     let place = office.long_reading()?;
     let scratch = Scratch::new(&office.config);
     let deed = Deed { reason: Some("backup".to_string()), ..author.looks() };
@@ -122,7 +128,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let office = Office::in_directory(directory.path());
         let free = office.long.available_permits();
-        let answer = backup(State(office.clone()), Author("ada".to_string())).now_or_never();
+        let answer = backup(State(office.clone()), Author("ada".to_string()), Bytes::new()).now_or_never();
         assert!(answer.is_none(), "the client leaves before the copy is made");
         assert_eq!(office.long.available_permits(), free - 1);
         // The work goes on, and cleans up behind itself.

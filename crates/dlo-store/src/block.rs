@@ -62,13 +62,31 @@ fn close(raw: &mut Vec<u8>, members: &mut Vec<usize>) -> Result<Packed, StoreErr
     if raw.len() > LARGEST {
         return Err(StoreError::Unsupported(format!("a letter of more than {LARGEST} bytes cannot be kept")));
     }
-    let data = zstd::bulk::compress(raw, LEVEL)
-        .map_err(|e| StoreError::Refused(format!("compressing a block: {e}")))?;
+    let data = compress(raw)?;
     let mut sized = (raw.len() as u32).to_le_bytes().to_vec();
     sized.extend_from_slice(&data);
     raw.clear();
     raw.push(VERSION);
     Ok(Packed { data: sized, letters: std::mem::take(members) })
+}
+
+thread_local! {
+    /// Making one clears tables that are larger than a block.
+    static PACKER: RefCell<Option<zstd::bulk::Compressor<'static>>> = const { RefCell::new(None) };
+}
+
+fn compress(raw: &[u8]) -> Result<Vec<u8>, StoreError> {
+    PACKER.with_borrow_mut(|packer| {
+        let packer = match packer {
+            Some(packer) => packer,
+            None => packer.insert(compressor()?),
+        };
+        packer.compress(raw).map_err(|e| StoreError::Refused(format!("compressing a block: {e}")))
+    })
+}
+
+fn compressor() -> Result<zstd::bulk::Compressor<'static>, StoreError> {
+    zstd::bulk::Compressor::new(LEVEL).map_err(|e| StoreError::Refused(format!("no compressor: {e}")))
 }
 
 /// Packs single messages, one after the other, with one compressor for all of them.
@@ -79,9 +97,7 @@ pub(crate) struct Sealer {
 
 impl Sealer {
     pub(crate) fn new() -> Result<Self, StoreError> {
-        let compressor = zstd::bulk::Compressor::new(LEVEL)
-            .map_err(|e| StoreError::Refused(format!("no compressor: {e}")))?;
-        Ok(Self { compressor, raw: Vec::new() })
+        Ok(Self { compressor: compressor()?, raw: Vec::new() })
     }
 
     /// A block of one, without stack and history.

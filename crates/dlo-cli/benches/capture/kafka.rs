@@ -1,4 +1,5 @@
-//! W3: a Kafka topic into the store, beside a batched Python script and a bare rdkafka loop into SQLite.
+//! W3: a Kafka topic into the store, beside a batched Python script, a bare rdkafka loop into SQLite, and Kafka Connect
+//! into a file.
 //!
 //! The topic is filled once: a log is not emptied by reading it, so every runner of every round reads the same records.
 
@@ -13,7 +14,7 @@ use rdkafka::message::{Headers as _, Message as _};
 use crate::runner::{self, Runner};
 use crate::sink::{Row, Sink};
 use crate::usage::Meter;
-use crate::{Asked, message, office, python};
+use crate::{Asked, connect, message, office, python};
 
 const TOPIC: &str = "orders.dlq";
 /// How long the bare loop may hear nothing: the first group of a young server takes its time.
@@ -31,6 +32,7 @@ pub(crate) async fn run(asked: Asked<'_>) {
     let mut ours = Runner::new("dlo, Kafka to SQLite");
     let mut bare = Runner::new("bare rdkafka to SQLite");
     let mut batch = Runner::new("Python, a commit a batch");
+    let mut connector = Runner::new("Kafka Connect, to a file");
     let source = format!(
         "[brokers.shop]\nkind = \"kafka\"\nbootstrap = \"{bootstrap}\"\n[[sources]]\nname = \"orders\"\nbroker = \"shop\"\nqueue = \"orders\"\ndlq = \"{TOPIC}\"\n"
     );
@@ -44,15 +46,20 @@ pub(crate) async fn run(asked: Asked<'_>) {
         let batched = tokio::task::block_in_place(|| {
             python::drain("kafka_topic.py", &[&bootstrap, TOPIC, &database], asked.letters)
         });
+        let sunk = tokio::task::block_in_place(|| {
+            connect::drain(asked.scratch, &bootstrap, TOPIC, round, asked.letters)
+        });
         if round > 0 {
             ours.did(drained);
             bare.did(least);
             batch.did(batched);
+            connector.did(sunk);
         }
     }
-    runner::show("W3", "Kafka", &[&ours, &bare, &batch]);
+    runner::show("W3", "Kafka", &[&ours, &bare, &batch, &connector]);
     ours.against(&batch, "capture.kafka.batch");
     ours.against(&bare, "capture.kafka.bare");
+    ours.against(&connector, "capture.kafka.connect");
     ours.weighs("capture.kafka.memory");
 }
 

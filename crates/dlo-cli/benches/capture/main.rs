@@ -12,6 +12,10 @@
 
 use std::path::{Path, PathBuf};
 
+mod bento;
+mod connect;
+#[path = "../runtime/go.rs"]
+mod go;
 mod interpreter;
 mod kafka;
 mod message;
@@ -21,6 +25,8 @@ mod python;
 mod rabbitmq;
 mod redis;
 mod sink;
+mod sqs;
+mod watched;
 
 use dlo_testkit::bench::{runner, usage};
 
@@ -48,14 +54,16 @@ fn main() {
             "redis" => redis::run(asked).await,
             "nats" => nats::run(asked).await,
             "kafka" => kafka::run(asked).await,
+            "sqs" => sqs::run(asked).await,
             "all" => {
                 rabbitmq::run(asked).await;
                 redis::run(asked).await;
                 nats::run(asked).await;
                 kafka::run(asked).await;
+                sqs::run(asked).await;
             }
             other => {
-                println!("unknown broker `{other}`, expected rabbitmq, redis, nats, kafka or all");
+                println!("unknown broker `{other}`, expected rabbitmq, redis, nats, kafka, sqs or all");
                 std::process::exit(2)
             }
         }

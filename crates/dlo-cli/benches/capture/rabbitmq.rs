@@ -1,14 +1,17 @@
-//! W1: a RabbitMQ dead-letter queue into the store, beside the loop that stores nothing and the script that commits
-//! every row.
+//! W1: a RabbitMQ dead-letter queue into the store, beside the loop that stores nothing, scripts that commit a batch or
+//! every row, and Bento.
 
 use std::time::{Duration, Instant};
 
 use dlo_testkit::harness::rabbitmq::Rabbitmq;
 use futures::StreamExt;
-use lapin::options::{BasicAckOptions, BasicConsumeOptions, BasicQosOptions, QueueDeclareOptions};
+use lapin::options::{
+    BasicAckOptions, BasicConsumeOptions, BasicQosOptions, QueueDeclareOptions, QueuePurgeOptions,
+};
 use lapin::types::FieldTable;
 use lapin::{Connection, ConnectionProperties};
 
+use crate::bento::{Bento, Input};
 use crate::runner::{self, Runner};
 use crate::usage::Meter;
 use crate::{Asked, message, office, python};
@@ -27,6 +30,8 @@ pub(crate) async fn run(asked: Asked<'_>) {
     let mut bare = Runner::new("bare loop, stores nothing");
     let mut batch = Runner::new("Python, a commit a batch");
     let mut naive = Runner::new("Python, a commit a letter");
+    let mut general = Runner::new("Bento, an insert a batch");
+    let bento = Bento::new(Input::rabbitmq(&url, QUEUE), asked.letters);
     let source = format!(
         "[brokers.shop]\nkind = \"rabbitmq\"\nurl = \"{url}\"\n[[sources]]\nname = \"orders\"\nbroker = \"shop\"\nqueue = \"orders\"\ndlq = \"{QUEUE}\"\n"
     );
@@ -55,11 +60,24 @@ pub(crate) async fn run(asked: Asked<'_>) {
             batch.did(batched);
             naive.did(one_by_one);
         }
+        if let Some(bento) = &bento {
+            message::fill(&broker, QUEUE, bento.letters).await;
+            let inserted = tokio::task::block_in_place(|| bento.drain(asked.scratch));
+            purge(&url).await;
+            if counts {
+                general.did(inserted);
+            }
+        }
     }
-    runner::show("W1", "RabbitMQ", &[&ours, &bare, &batch, &naive]);
+    let mut all = vec![&ours, &bare, &batch, &naive];
+    all.extend(bento.is_some().then_some(&general));
+    runner::show("W1", "RabbitMQ", &all);
     ours.against(&bare, "capture.rabbitmq.bare");
     ours.against(&batch, "capture.rabbitmq.batch");
     ours.against(&naive, "capture.rabbitmq.naive");
+    if bento.is_some() {
+        ours.against(&general, "capture.rabbitmq.bento");
+    }
     ours.costs("capture.rabbitmq.cpu");
     ours.weighs("capture.rabbitmq.memory");
 }
@@ -71,6 +89,13 @@ async fn declare(url: &str) {
     for queue in ["orders", QUEUE] {
         channel.queue_declare(queue.into(), durable, FieldTable::default()).await.expect("declare");
     }
+}
+
+/// What a peer has stored and not acknowledged when it is stopped would be there for the next.
+async fn purge(url: &str) {
+    let connection = Connection::connect(url, ConnectionProperties::default()).await.expect("connect");
+    let channel = connection.create_channel().await.expect("a channel");
+    channel.queue_purge(QUEUE.into(), QueuePurgeOptions::default()).await.expect("purge");
 }
 
 /// The limit: consumes, reads the headers, acknowledges a thousand at once, keeps nothing.

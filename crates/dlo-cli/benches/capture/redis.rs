@@ -1,11 +1,15 @@
-//! W2: a Redis stream into the store, beside a batched Python script and the loop that stores nothing.
+//! W2: a Redis stream into the store, beside a batched Python script, the loop that stores nothing, a bare loop into
+//! SQLite, and Bento.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use dlo_testkit::harness::redis::Redis;
-use redis::streams::StreamReadReply;
+use redis::streams::{StreamId, StreamReadReply};
 
+use crate::bento::{Bento, Input};
 use crate::runner::{self, Runner};
+use crate::sink::{Row, Sink};
 use crate::usage::Meter;
 use crate::{Asked, message, office, python};
 
@@ -19,7 +23,10 @@ pub(crate) async fn run(asked: Asked<'_>) {
     let broker = office::broker(&format!("kind = \"redis\"\nurl = \"{url}\"")).await;
     let mut ours = Runner::new("dlo, Redis to SQLite");
     let mut bare = Runner::new("bare loop, stores nothing");
+    let mut stored = Runner::new("bare loop to SQLite");
     let mut batch = Runner::new("Python, a commit a batch");
+    let mut general = Runner::new("Bento, an insert a batch");
+    let bento = Bento::new(Input::redis(&url, STREAM), asked.letters);
     let source = format!(
         "[brokers.shop]\nkind = \"redis\"\nurl = \"{url}\"\n[[sources]]\nname = \"orders\"\nbroker = \"shop\"\nqueue = \"orders\"\ndlq = \"{STREAM}\"\n"
     );
@@ -29,7 +36,11 @@ pub(crate) async fn run(asked: Asked<'_>) {
         let drained = tokio::task::block_in_place(|| office::drain(asked.scratch, &source, asked.letters));
         refill(&url, &broker, asked.letters).await;
         let meter = Meter::start();
-        let thrown = meter.round(asked.letters, throw_away(&url, asked.letters).await);
+        let thrown = meter.round(asked.letters, bare_loop(&url, asked.letters, |_| ()).await);
+        refill(&url, &broker, asked.letters).await;
+        let database = asked.scratch.join(format!("redis-bare-{round}.db"));
+        let meter = Meter::start();
+        let kept = meter.round(asked.letters, to_sqlite(&url, &database, asked.letters).await);
         refill(&url, &broker, asked.letters).await;
         let database = asked.scratch.join(format!("redis-{round}.db")).to_string_lossy().into_owned();
         let batched = tokio::task::block_in_place(|| {
@@ -38,12 +49,26 @@ pub(crate) async fn run(asked: Asked<'_>) {
         if counts {
             ours.did(drained);
             bare.did(thrown);
+            stored.did(kept);
             batch.did(batched);
         }
+        if let Some(bento) = &bento {
+            refill(&url, &broker, bento.letters).await;
+            let inserted = tokio::task::block_in_place(|| bento.drain(asked.scratch));
+            if counts {
+                general.did(inserted);
+            }
+        }
     }
-    runner::show("W2", "Redis", &[&ours, &bare, &batch]);
+    let mut all = vec![&ours, &bare, &stored, &batch];
+    all.extend(bento.is_some().then_some(&general));
+    runner::show("W2", "Redis", &all);
     ours.against(&batch, "capture.redis.batch");
     ours.against(&bare, "capture.redis.bare");
+    ours.against(&stored, "capture.redis.sqlite");
+    if bento.is_some() {
+        ours.against(&general, "capture.redis.bento");
+    }
     ours.weighs("capture.redis.memory");
 }
 
@@ -71,8 +96,31 @@ async fn connect(url: &str) -> redis::aio::MultiplexedConnection {
     client.get_multiplexed_async_connection().await.expect("connect")
 }
 
-/// The limit: reads, acknowledges, deletes, keeps nothing.
-async fn throw_away(url: &str, count: u64) -> Duration {
+/// Stores a thousand in one transaction, acknowledges and deletes them behind the commit.
+async fn to_sqlite(url: &str, database: &Path, count: u64) -> Duration {
+    let mut sink = Sink::open(database);
+    let keep = |reply: &StreamReadReply| {
+        let rows: Vec<Row> = reply.keys.iter().flat_map(|key| &key.ids).map(row).collect();
+        tokio::task::block_in_place(|| sink.put(&rows));
+    };
+    let spent = bare_loop(url, count, keep).await;
+    assert_eq!(sink.count(), count);
+    spent
+}
+
+fn row(entry: &StreamId) -> Row {
+    let text = |name: &str| entry.get::<String>(name).unwrap_or_default();
+    Row {
+        origin: entry.id.clone(),
+        event_type: text("event_type"),
+        class: text("error_class"),
+        error: text("error_message"),
+        payload: entry.get("payload").unwrap_or_default(),
+    }
+}
+
+/// Reads a thousand, keeps what `keep` keeps of them, acknowledges and deletes them. Keeping nothing is the limit.
+async fn bare_loop(url: &str, count: u64, mut keep: impl FnMut(&StreamReadReply)) -> Duration {
     let mut connection = connect(url).await;
     let mut create = redis::cmd("XGROUP");
     let _: () = create
@@ -93,6 +141,7 @@ async fn throw_away(url: &str, count: u64) -> Duration {
         let ids: Vec<&String> = reply.keys.iter().flat_map(|key| &key.ids).map(|entry| &entry.id).collect();
         assert!(!ids.is_empty(), "the stream ended at {got}");
         got += ids.len() as u64;
+        keep(&reply);
         let mut pipe = redis::pipe();
         pipe.cmd("XACK").arg(STREAM).arg("bare").arg(&ids).ignore();
         pipe.cmd("XDEL").arg(STREAM).arg(&ids).ignore();

@@ -54,6 +54,15 @@ impl Sink {
         transaction.commit().expect("commit");
     }
 
+    /// The number of the newest row, which is found without a walk through all of them.
+    pub(crate) fn newest(&self) -> u64 {
+        let newest: i64 = self
+            .0
+            .query_row("SELECT coalesce(max(id), 0) FROM dead_letters", [], |row| row.get(0))
+            .expect("the newest");
+        newest.unsigned_abs()
+    }
+
     pub(crate) fn count(&self) -> u64 {
         let count: i64 =
             self.0.query_row("SELECT count(*) FROM dead_letters", [], |row| row.get(0)).expect("count");

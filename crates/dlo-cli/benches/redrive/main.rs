@@ -4,7 +4,7 @@
 //! Full speed: letters that the office has in its store go back to their queue with confirms, a filter and an audit row
 //! each, beside what people would use instead, which moves messages from queue to queue and records nothing. Runners take
 //! turns, counts are checked in every run, and what is kept is the median of the paired ratios. Pace: how exactly a rate is
-//! kept and how soon a pause is obeyed, seen from the queue. Not tests: a slow machine must not fail a build.
+//! kept and how soon a pause or another rate is obeyed, seen from the queue. Not tests: a slow machine must not fail a build.
 
 #![expect(
     clippy::expect_used,
@@ -14,7 +14,12 @@
 
 use std::path::{Path, PathBuf};
 
+mod arrivals;
+mod bento;
+mod change;
 mod done;
+#[path = "../runtime/go.rs"]
+mod go;
 #[path = "../capture/interpreter.rs"]
 mod interpreter;
 mod kafka;

@@ -104,6 +104,13 @@ impl Office {
         assert!(status < 300, "{what}: {status}: {answer}");
     }
 
+    /// Another rate for a replay, whatever it is doing.
+    pub(crate) fn pace(&self, id: &str, rate: u64) {
+        let (status, answer) =
+            self.call("POST", &format!("/api/v1/replays/{id}/pace"), &format!("{{\"rate\":{rate}}}"));
+        assert!(status < 300, "{rate}/s: {status}: {answer}");
+    }
+
     pub(crate) fn sent(&self, id: &str) -> u64 {
         self.call("GET", &format!("/api/v1/replays/{id}"), "").1["sent"].as_u64().unwrap_or(0)
     }

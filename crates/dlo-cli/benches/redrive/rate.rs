@@ -1,14 +1,10 @@
-//! W5: how exactly a replay keeps its rate, and how soon a pause is obeyed, seen from the queue.
+//! W5: how exactly a replay keeps its rate, and how soon a pause or another rate is obeyed, seen from the queue.
 //!
-//! A message counts from when the broker says that it took it, where brokers stamp (Kafka's append to the log, NATS, Redis, SQS):
-//! a consumer takes what lies there in heaps, SQS up to ten at a time, and a heap is not the replay's doing. RabbitMQ does not
-//! stamp, so there it counts when it arrives at a consumer. The mean is taken from the first to the last; the worst second is the
-//! fullest of all that begin with a message; a pause is timed from the API's answer to the last message.
+//! The mean is taken from the first to the last; the worst second is the fullest of all that begin with a message, and so is the
+//! worst tenth of one; a pause is timed from the API's answer to the last message. `change` tells how another rate is timed.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use dlo_core::broker::{Destination, Outgoing, Settlement, Source};
-use dlo_core::message::{Message, Payload};
 use dlo_core::time::Timestamp;
 use dlo_testkit::harness::kafka::Kafka;
 use dlo_testkit::harness::nats::Nats;
@@ -18,24 +14,27 @@ use dlo_testkit::harness::sqs::Sqs;
 use rdkafka::ClientConfig;
 use rdkafka::admin::{AdminClient, AdminOptions, AlterConfig, ResourceSpecifier};
 use rdkafka::client::DefaultClientContext;
-use tokio::sync::watch;
 
-use crate::Asked;
+use crate::arrivals::{Watch, fullest, most_in_a_second, now};
 use crate::office::Office;
 use crate::place::{DEAD, Place, QUEUE};
 use crate::record::Parts;
+use crate::{Asked, change};
 
 const EVERYWHERE: [u64; 2] = [50, 500];
 const FAST: [u64; 3] = [50, 500, 5_000];
-/// How long is waited for stragglers after a pause.
-const AFTER: Duration = Duration::from_secs(2);
+const SECOND: Duration = Duration::from_secs(1);
+/// What comes within so long came together. It divides a second, and every rate by ten is a whole number.
+const TOGETHER: Duration = Duration::from_millis(100);
 
 pub(crate) async fn run(asked: Asked<'_>, only: Option<&str>) {
     println!("W5 the pace of a replay, {} s each", asked.seconds);
     let mut figures = Figures {
         mean: Parts::new("rate.mean", "%"),
         second: Parts::new("rate.second", "x"),
+        burst: Parts::new("rate.burst", "messages"),
         stop: Parts::new("rate.stop", "ms"),
+        change: Parts::new("rate.change", "s"),
     };
     for kind in ["rabbitmq", "kafka", "redis", "nats", "sqs"] {
         if only.is_none_or(|only| only == kind) {
@@ -46,10 +45,12 @@ pub(crate) async fn run(asked: Asked<'_>, only: Option<&str>) {
             let rates: &[u64] = if matches!(kind, "redis" | "nats") { &FAST } else { &EVERYWHERE };
             for rate in rates {
                 one(asked, kind, &place, *rate, &mut figures).await;
+                change::one(asked, kind, &place, *rate, &mut figures.change).await;
             }
         }
     }
-    for parts in [figures.mean, figures.second, figures.stop] {
+    let Figures { mean, second, burst, stop, change } = figures;
+    for parts in [mean, second, burst, stop, change] {
         parts.worst();
     }
 }
@@ -60,8 +61,12 @@ struct Figures {
     mean: Parts<'static>,
     /// The fullest second, to what it may hold.
     second: Parts<'static>,
+    /// Messages of the fullest tenth of a second beyond a tenth of the rate.
+    burst: Parts<'static>,
     /// The last arrival after a pause was answered, milliseconds.
     stop: Parts<'static>,
+    /// From the asking for another rate until it is kept, seconds.
+    change: Parts<'static>,
 }
 
 async fn section(kind: &str) -> String {
@@ -74,19 +79,6 @@ async fn section(kind: &str) -> String {
             "kind = \"sqs\"\nregion = \"elasticmq\"\nendpoint = \"{}\"\naccess_key_id = \"x\"\nsecret_access_key = \"x\"",
             Sqs::elasticmq().await.endpoint
         ),
-    }
-}
-
-/// Whose clock a message counts by.
-#[derive(Debug, Clone, Copy)]
-enum Stamp {
-    Broker,
-    Arrival,
-}
-
-impl Stamp {
-    fn of(kind: &str) -> Self {
-        if kind == "rabbitmq" { Self::Arrival } else { Self::Broker }
     }
 }
 
@@ -110,69 +102,17 @@ async fn one(asked: Asked<'_>, kind: &str, place: &Place, rate: u64, figures: &m
         office.fill(letters);
         office.plan(&format!("\"rate\":{rate}"), letters)
     });
-    let mut source = place.broker.source(QUEUE, "bench").await.expect("join the queue");
-    settle_in(place, &mut source).await;
-    let (stop, stopped) = watch::channel(false);
-    let arrivals = tokio::spawn(arrivals(source, Stamp::of(kind), stopped));
+    let watch = Watch::begin(kind, place).await;
     let answered = tokio::task::block_in_place(|| {
         office.steer(&id, "start");
         std::thread::sleep(Duration::from_secs(asked.seconds));
         office.steer(&id, "pause");
         now()
     });
-    tokio::time::sleep(AFTER).await;
-    let _ = stop.send(true);
-    let arrivals = arrivals.await.expect("the consumer");
+    let arrivals = watch.end().await;
     let sent = tokio::task::block_in_place(|| office.sent(&id));
     assert_eq!(arrivals.len() as u64, sent, "{kind} at {rate}/s: arrived, and recorded as sent");
     figures.judge(kind, rate, &arrivals, answered);
-}
-
-/// Takes one message first: a consumer that still looks for its place among others would take what gathered meanwhile as one
-/// heap, and that is not the replay's doing.
-async fn settle_in(place: &Place, source: &mut Box<dyn Source>) {
-    let message = Message { payload: Payload::from("first"), ..Message::default() };
-    let outgoing = Outgoing { to: Destination::queue(QUEUE), message, delay: None };
-    for result in place.broker.publisher().publish(vec![outgoing]).await {
-        result.expect("a message is confirmed");
-    }
-    let came = source.receive(1, Duration::from_secs(60)).await.expect("the broker is up");
-    assert_eq!(came.len(), 1, "the first message did not come");
-    let settled = came.into_iter().map(|delivery| delivery.settle(Settlement::Done)).collect();
-    source.settler().settle(settled).await.expect("the broker is up");
-}
-
-/// By the clock of this machine, which is that of the broker as well.
-fn now() -> Timestamp {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("a clock after 1970");
-    Timestamp::EPOCH.plus(since)
-}
-
-/// When each message came, until it is stopped, in order.
-async fn arrivals(
-    mut source: Box<dyn Source>,
-    stamp: Stamp,
-    stopped: watch::Receiver<bool>,
-) -> Vec<Timestamp> {
-    let settler = source.settler();
-    let mut times = Vec::new();
-    while !*stopped.borrow() {
-        let deliveries = source.receive(1_000, Duration::from_millis(100)).await.expect("the broker is up");
-        let now = now();
-        times.extend(deliveries.iter().map(|delivery| match stamp {
-            Stamp::Broker => delivery.published_at.expect("the broker stamps"),
-            Stamp::Arrival => now,
-        }));
-        let settled: Vec<_> =
-            deliveries.into_iter().map(|delivery| delivery.settle(Settlement::Done)).collect();
-        if !settled.is_empty() {
-            settler.settle(settled).await.expect("the broker is up");
-        }
-    }
-    source.close().await.expect("leave the queue");
-    // Partitions are read side by side.
-    times.sort_unstable();
-    times
 }
 
 impl Figures {
@@ -182,30 +122,21 @@ impl Figures {
             return;
         };
         let mean = (arrivals.len() - 1) as f64 / last.since(*first).as_secs_f64();
-        let (fullest, from) = fullest_second(arrivals);
-        let from = arrivals[from].since(*first).as_secs_f64();
+        let (in_second, from) = fullest(arrivals, SECOND).unwrap_or((0, *first));
+        let (in_tenth, _) = fullest(arrivals, TOGETHER).unwrap_or((0, *first));
         let most = most_in_a_second(rate);
         println!(
-            "  {kind} at {rate}/s: {} arrived, mean {mean:.2}/s, fullest second {fullest} of {most} ({from:.1} s after the first)",
-            arrivals.len()
+            "  {kind} at {rate}/s: {} arrived, mean {mean:.2}/s, fullest second {in_second} of {most} ({:.1} s after the first), fullest 100 ms {in_tenth} of {}",
+            arrivals.len(),
+            from.since(*first).as_secs_f64(),
+            rate / 10,
         );
         let at = |what: &str| format!("{kind} at {rate}/s: {what}");
         self.mean.part(&at("error of the mean"), (mean / rate as f64 - 1.0).abs() * 100.0);
-        self.second.part(&at("fullest second to what it may hold"), fullest as f64 / most as f64);
+        self.second.part(&at("fullest second to what it may hold"), in_second as f64 / most as f64);
+        let beyond = in_tenth as f64 - rate as f64 * TOGETHER.as_secs_f64();
+        self.burst.part(&at("fullest 100 ms beyond the rate"), beyond.max(0.0));
         let late = last.since(answered).as_secs_f64() * 1e3;
         self.stop.part(&at("last arrival after a pause was answered"), late);
     }
-}
-
-/// What any second may hold: two percent over the rate, in whole messages. Below fifty there are no two percent to see, and at
-/// fifty they are one message: a second that begins with an arrival and ends just behind another has that one too many.
-fn most_in_a_second(rate: u64) -> u64 {
-    rate + (rate * 2 / 100).max(1)
-}
-
-/// The most arrivals in any second that begins with one, and with which one that is.
-fn fullest_second(arrivals: &[Timestamp]) -> (u64, usize) {
-    let within = |at: Timestamp| arrivals.partition_point(|other| *other < at.plus(Duration::from_secs(1)));
-    let seconds = arrivals.iter().enumerate().map(|(index, at)| ((within(*at) - index) as u64, index));
-    seconds.max_by_key(|(count, _)| *count).unwrap_or((0, 0))
 }

@@ -1,4 +1,4 @@
-"""dramatiq on RabbitMQ: a worker imports this; `dramatiq_work.py COUNT` fills its queue.
+"""dramatiq on RabbitMQ, or on Redis where REDIS_URL names it: a worker imports this; `dramatiq_work.py COUNT` fills its queue.
 
 A poisoned job is tried three times, without a pause worth the name, then dramatiq moves it to `dramatiq.XQ`.
 """
@@ -8,9 +8,11 @@ import sys
 
 import dramatiq
 from dramatiq.brokers.rabbitmq import RabbitmqBroker
+from dramatiq.brokers.redis import RedisBroker
 
 EVERY = int(os.environ["POISON_EVERY"])
-dramatiq.set_broker(RabbitmqBroker(url=os.environ["AMQP_URL"]))
+REDIS = os.environ.get("REDIS_URL")
+dramatiq.set_broker(RedisBroker(url=REDIS) if REDIS else RabbitmqBroker(url=os.environ["AMQP_URL"]))
 
 
 @dramatiq.actor(queue_name="dramatiq", max_retries=2, min_backoff=1, max_backoff=2)

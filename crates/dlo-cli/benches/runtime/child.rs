@@ -4,8 +4,9 @@
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::measure::per_second;
 use crate::runner::Round;
-use crate::sidecar::{bare, handler};
+use crate::sidecar::{bare, handler, push};
 use crate::usage::{Usage, servers};
 use crate::{kafka_bare, ours, rabbitmq_bare, redis_bare};
 
@@ -60,6 +61,11 @@ impl Done {
         })
     }
 
+    /// Messages a second.
+    pub(crate) fn rate(&self) -> f64 {
+        per_second(self.handled + self.parked, self.spent)
+    }
+
     pub(crate) fn check(&self, who: &str, messages: u64, poison: u64) {
         assert_eq!(self.parked, poison, "{who} parked another number");
         assert_eq!(self.handled + self.parked, messages, "{who} handled another number");
@@ -89,14 +95,26 @@ pub(crate) async fn act(arguments: &[String]) {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let number = |text: &str| text.parse::<u64>().expect("a number");
     let done = match words[..] {
-        ["ours", section, queue, group, count] => ours::consume(section, queue, group, number(count)).await,
+        ["ours", section, queue, group, count] => {
+            ours::consume(section, queue, group, number(count), ours::budget()).await
+        }
+        ["boundless", section, queue, group, count] => {
+            ours::consume(section, queue, group, number(count), ours::boundless()).await
+        }
         ["rabbitmq", url, queue, _group, count] => rabbitmq_bare::consume(url, queue, number(count)).await,
         ["redis", url, stream, group, count] => redis_bare::consume(url, stream, group, number(count)).await,
         ["kafka", bootstrap, topic, group, count] => {
             kafka_bare::consume(bootstrap, topic, group, number(count)).await
         }
-        ["handler", manner, count] => return handler::serve(manner == "batch", number(count)).await,
+        ["handler", manner, millis, count] => {
+            let takes = Duration::from_millis(number(millis));
+            return handler::serve(manner == "batch", takes, number(count)).await;
+        }
         ["age", url, queue, count] => return bare::consume(url, queue, number(count)).await,
+        ["push", url, queue, port, connections] => {
+            let small = |text: &str| text.parse::<u16>().expect("a number");
+            return push::run(url, queue, small(port), small(connections)).await;
+        }
         _ => panic!("no such runner: {words:?}"),
     };
     println!(

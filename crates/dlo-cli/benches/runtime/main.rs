@@ -1,5 +1,5 @@
-//! The consumer runtime measured beside what people would use instead (W6 to W8):
-//! `runtime rabbitmq|redis|kafka|postgres|sidecar|all [--messages N] [--rounds N] [--poison 0,1,10]`.
+//! The consumer runtime measured beside what people would use instead (W6 to W8), and by itself as poison grows (W11):
+//! `runtime rabbitmq|redis|kafka|postgres|sidecar|poison|all [--messages N] [--rounds N] [--poison 0,1,10]`.
 //!
 //! Every round fills a queue of a private, real server and has it emptied once by each runner, one after the other, so
 //! that a slow minute of the machine meets all of them. Each runner is a process of its own: its time, its processor and
@@ -23,6 +23,7 @@ mod node;
 mod order;
 mod ours;
 mod peer;
+mod poison;
 mod postgres;
 mod rabbitmq;
 mod rabbitmq_bare;
@@ -64,6 +65,7 @@ fn main() {
             "kafka" => kafka::run(&asked(200_000)).await,
             "postgres" => postgres::run(&asked(20_000)).await,
             "sidecar" => sidecar::run(&asked(30_000)).await,
+            "poison" => poison::run(&asked(30_000)).await,
             "all" => {
                 rabbitmq::run(&asked(50_000)).await;
                 redis::run(&asked(100_000)).await;
@@ -72,7 +74,7 @@ fn main() {
             }
             other => {
                 println!(
-                    "unknown workload `{other}`, expected rabbitmq, redis, kafka, postgres, sidecar or all"
+                    "unknown workload `{other}`, expected rabbitmq, redis, kafka, postgres, sidecar, poison or all"
                 );
                 std::process::exit(2)
             }

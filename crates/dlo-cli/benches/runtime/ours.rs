@@ -20,9 +20,13 @@ use crate::order;
 
 /// Messages in handlers at once: the window of the bare loops.
 const CONCURRENCY: usize = 500;
+/// How often a poisoned message is given to the handler.
+pub(crate) const ATTEMPTS: u32 = 3;
 
 #[derive(Default)]
 struct Count {
+    /// Deliveries to the handler.
+    tried: AtomicU64,
     handled: AtomicU64,
     parked: AtomicU64,
     wanted: u64,
@@ -49,17 +53,33 @@ impl Watch for Count {
     }
 }
 
+/// A tenth of the messages tried twice more is a fifth of the traffic, which is where the default begins to hold back.
+pub(crate) fn budget() -> BudgetConfig {
+    BudgetConfig { share: 1.0, ..BudgetConfig::default() }
+}
+
+/// Holds nothing back: where half of the messages are tried twice more, any share would.
+pub(crate) fn boundless() -> BudgetConfig {
+    BudgetConfig { floor: u32::MAX, ..BudgetConfig::default() }
+}
+
 /// Consumes `wanted` messages of `queue`; done when the source is drained and closed behind them.
-pub(crate) async fn consume(section: &str, queue: &str, group: &str, wanted: u64) -> Done {
+pub(crate) async fn consume(
+    section: &str,
+    queue: &str,
+    group: &str,
+    wanted: u64,
+    budget: BudgetConfig,
+) -> Done {
     let broker = order::broker(section).await;
     let source = broker.source(queue, group).await.expect("join the queue");
     let count = Arc::new(Count { wanted, ..Count::default() });
     let began = Arc::new(OnceLock::new());
     let retry = RetryPolicy {
-        attempts: NonZeroU32::MIN.saturating_add(2),
+        attempts: NonZeroU32::MIN.saturating_add(ATTEMPTS - 1),
         backoff: Backoff::Fixed,
         base: Duration::from_millis(1),
-        quick: 2,
+        quick: ATTEMPTS - 1,
         ..RetryPolicy::default()
     };
     let state = tempfile::tempdir().expect("a directory for the journal");
@@ -67,19 +87,19 @@ pub(crate) async fn consume(section: &str, queue: &str, group: &str, wanted: u64
         group: group.to_owned(),
         concurrency: CONCURRENCY,
         retry,
-        // A tenth of the messages tried twice more is a fifth of the traffic, which is where the default begins to hold back.
-        budget: BudgetConfig { share: 1.0, ..BudgetConfig::default() },
+        budget,
         // The queue ends, and of its last messages nearly all are poison, which is what the brake would stop for.
         brake: BrakeConfig { mode: BrakeMode::Warn, ..BrakeConfig::default() },
         state: Some(state.path().to_owned()),
         ..ConsumerConfig::default()
     };
-    let clock = Arc::clone(&began);
+    let (clock, tally) = (Arc::clone(&began), Arc::clone(&count));
     let consumer = Consumer::builder(source, broker.publisher())
         .config(config)
         .watch(Arc::clone(&count) as Arc<dyn Watch>)
         .handler(move |message: Message| {
             clock.get_or_init(Instant::now);
+            tally.tried.fetch_add(1, Ordering::Relaxed);
             let poison = order::is_poison(&message.payload.0);
             // As the peers have it: tried twice more, then parked.
             let bad = || Failure {
@@ -92,5 +112,11 @@ pub(crate) async fn consume(section: &str, queue: &str, group: &str, wanted: u64
         .expect("a consumer");
     consumer.run(count.all.notified()).await.expect("the broker is up");
     let (handled, parked) = count.both();
+    let tried = count.tried.load(Ordering::SeqCst);
+    assert_eq!(
+        tried,
+        handled + u64::from(ATTEMPTS) * parked,
+        "the handler was asked another number of times"
+    );
     Done::now(handled, parked, *began.get().expect("there was a message"))
 }

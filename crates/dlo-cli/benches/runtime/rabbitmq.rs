@@ -1,13 +1,14 @@
 //! W6: consuming from RabbitMQ, beside the bare loop, dramatiq (2 processes of 8 threads), Celery (2 processes,
-//! acknowledging late) and Watermill (16 handlers). All are given as many retries as we take; dead letters of the first two
-//! go to queues of theirs.
+//! acknowledging late), FastStream (a window of 500) and Watermill (16 handlers). All are given as many retries as we take,
+//! but for FastStream, which has none; dead letters of dramatiq and Celery go to queues of theirs.
 
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use dlo_testkit::harness::rabbitmq::Rabbitmq;
 use lapin::options::{QueueDeclareOptions, QueuePurgeOptions};
-use lapin::types::FieldTable;
+use lapin::types::{AMQPValue, FieldTable};
 use lapin::{Channel, Connection, ConnectionProperties};
 
 use crate::child::{self, Done};
@@ -18,11 +19,15 @@ use crate::{Asked, go, interpreter, order, peer};
 const QUEUE: &str = "orders";
 const GROUP: &str = "bench";
 const DEAD: &str = "orders.dlq";
+/// FastStream refuses what it cannot handle: its queue says where that goes.
+const REFUSING: &str = "orders.refusing";
+/// How long the broker may take to move what was refused.
+const MOVED: Duration = Duration::from_secs(5);
 
 pub(crate) async fn run(asked: &Asked) {
     println!("W6 consuming from RabbitMQ, {} messages, {} rounds", asked.messages, asked.rounds);
     let server = Rabbitmq::own().await;
-    let bench = Bench::new(server.url()).await;
+    let bench = Bench::new(server.url(), go::program("watermill")).await;
     let mut without: Option<Runner> = None;
     for &percent in &asked.poison {
         let ours = bench.rounds(asked, percent).await;
@@ -39,7 +44,7 @@ pub(crate) async fn run(asked: &Asked) {
     }
 }
 
-struct Bench {
+pub(crate) struct Bench {
     url: String,
     section: String,
     channel: Channel,
@@ -48,15 +53,20 @@ struct Bench {
 }
 
 impl Bench {
-    async fn new(url: String) -> Self {
+    pub(crate) async fn new(url: String, watermill: Option<PathBuf>) -> Self {
         let connection = Connection::connect(&url, ConnectionProperties::default()).await.expect("connect");
         let channel = connection.create_channel().await.expect("a channel");
         let durable = QueueDeclareOptions { durable: true, ..QueueDeclareOptions::default() };
         for queue in [QUEUE, DEAD] {
             channel.queue_declare(queue.into(), durable, FieldTable::default()).await.expect("declare");
         }
+        let mut refusing = FieldTable::default();
+        for (name, value) in [("x-dead-letter-exchange", ""), ("x-dead-letter-routing-key", DEAD)] {
+            refusing.insert(name.into(), AMQPValue::LongString(value.into()));
+        }
+        channel.queue_declare(REFUSING.into(), durable, refusing).await.expect("declare");
         let section = format!("kind = \"rabbitmq\"\nurl = \"{url}\"");
-        Self { url, section, channel, watermill: go::program("watermill") }
+        Self { url, section, channel, watermill }
     }
 
     async fn rounds(&self, asked: &Asked, percent: u64) -> Runner {
@@ -65,42 +75,45 @@ impl Bench {
         let mut bare = Runner::new("bare loop");
         let mut dramatiq = Runner::new("dramatiq");
         let mut celery = Runner::new("Celery");
+        let mut faststream = Runner::new("FastStream");
         let mut watermill = Runner::new("Watermill");
+        // A share of the messages: they take as long, and longer with poison.
+        let slow = if percent > 0 { 4 } else { 1 };
+        let few = |share: u64| (asked.messages / (share * slow)).max(1_000);
         for round in 0..=asked.rounds {
             let done = [
                 self.own(&["ours", &self.section], asked.messages, percent).await,
                 self.own(&["rabbitmq", &self.url], asked.messages, percent).await,
-                // A share of the messages: they take as long.
-                self.dramatiq((asked.messages / 5).max(1_000), percent).await,
-                self.celery((asked.messages / 10).max(1_000), percent).await,
+                self.dramatiq(few(5), percent).await,
+                self.celery(few(10), percent).await,
+                self.faststream(few(5), percent).await,
             ];
-            let in_go = self.watermill(asked.messages, percent).await;
+            let in_go = self.watermill(few(2), percent).await;
             // The first round warms everything up and does not count.
             if round > 0 {
-                for (runner, done) in
-                    [&mut ours, &mut bare, &mut dramatiq, &mut celery].into_iter().zip(&done)
-                {
-                    runner.did(done);
-                }
+                let runners = [&mut ours, &mut bare, &mut dramatiq, &mut celery, &mut faststream];
+                runners.into_iter().zip(&done).for_each(|(runner, done)| runner.did(done));
                 in_go.iter().for_each(|done| watermill.did(done));
             }
         }
-        let contest = format!("RabbitMQ, {percent} % poison");
-        runner::show("W6", &contest, &[&ours, &bare, &dramatiq, &celery]);
-        if percent == 0 {
-            ours.against(&bare, "runtime.rabbitmq.bare");
-            ours.against(&dramatiq, "runtime.rabbitmq.dramatiq");
-            ours.against(&celery, "runtime.rabbitmq.celery");
-        } else {
-            for other in [&bare, &dramatiq, &celery] {
-                ours.beside(other);
-            }
-        }
+        let mut peers = vec![
+            (&bare, "runtime.rabbitmq.bare"),
+            (&dramatiq, "runtime.rabbitmq.dramatiq"),
+            (&celery, "runtime.rabbitmq.celery"),
+            (&faststream, "runtime.rabbitmq.faststream"),
+        ];
         if self.watermill.is_some() {
-            runner::show("W6", &contest, &[&watermill]);
+            peers.push((&watermill, "runtime.rabbitmq.watermill"));
+        }
+        let contest = format!("RabbitMQ, {percent} % poison");
+        runner::show("W6", &contest, &[&ours]);
+        for (peer, _) in &peers {
+            runner::show("W6", &contest, &[peer]);
+        }
+        for (peer, figure) in peers {
             match percent {
-                0 => ours.against(&watermill, "runtime.rabbitmq.watermill"),
-                _ => ours.beside(&watermill),
+                0 => ours.against(peer, figure),
+                _ => ours.beside(peer),
             }
         }
         ours
@@ -110,23 +123,62 @@ impl Bench {
     async fn own(&self, role: &[&str], messages: u64, percent: u64) -> Done {
         let count = messages.to_string();
         let words = [role, &[QUEUE, GROUP, &count]].concat();
-        self.one(role[0], || child::run(&words), messages, percent).await
+        self.one(role[0], QUEUE, || child::run(&words), messages, percent).await
+    }
+
+    /// Ours without a budget of retries, on a queue whose last messages are `healthy` ones.
+    pub(crate) async fn boundless(&self, messages: u64, percent: u64, healthy: u64) -> Done {
+        let count = (messages + healthy).to_string();
+        let words = ["boundless", &self.section, QUEUE, GROUP, &count];
+        let broker = order::broker(&self.section).await;
+        order::fill(&broker, QUEUE, messages, percent).await;
+        order::fill(&broker, QUEUE, healthy, 0).await;
+        let poison = order::poisoned(messages, percent);
+        self.emptied(words[0], QUEUE, || child::run(&words), messages + healthy, poison).await
     }
 
     async fn watermill(&self, messages: u64, percent: u64) -> Option<Done> {
         let mut worker = Command::new(self.watermill.as_ref()?);
         worker.args([&self.url, QUEUE, DEAD, &messages.to_string()]);
-        Some(self.one("Watermill", || child::read(&mut worker), messages, percent).await)
+        Some(self.one("Watermill", QUEUE, || child::read(&mut worker), messages, percent).await)
     }
 
-    /// Fills the queue, has it worked off and counts what is where.
-    async fn one(&self, who: &str, work: impl FnOnce() -> Done, messages: u64, percent: u64) -> Done {
-        let poison = order::poisoned(messages, percent);
+    async fn faststream(&self, messages: u64, percent: u64) -> Done {
+        let mut worker = self.python(percent);
+        worker.args(["faststream_work.py", &self.url, REFUSING, &messages.to_string()]);
+        self.one("FastStream", REFUSING, || child::read(&mut worker), messages, percent).await
+    }
+
+    /// Fills a queue and has it worked off.
+    async fn one(
+        &self,
+        who: &str,
+        queue: &str,
+        work: impl FnOnce() -> Done,
+        messages: u64,
+        percent: u64,
+    ) -> Done {
         let broker = order::broker(&self.section).await;
-        order::fill(&broker, QUEUE, messages, percent).await;
+        order::fill(&broker, queue, messages, percent).await;
+        self.emptied(who, queue, work, messages, order::poisoned(messages, percent)).await
+    }
+
+    /// Has a filled queue worked off and counts what is where.
+    async fn emptied(
+        &self,
+        who: &str,
+        queue: &str,
+        work: impl FnOnce() -> Done,
+        messages: u64,
+        poison: u64,
+    ) -> Done {
         let done = tokio::task::block_in_place(work);
         done.check(who, messages, poison);
-        assert_eq!(self.depth(QUEUE).await, 0, "{who} left messages");
+        assert_eq!(self.depth(queue).await, 0, "{who} left messages");
+        let ended = Instant::now();
+        while self.depth(DEAD).await < poison && ended.elapsed() < MOVED {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
         assert_eq!(self.depth(DEAD).await, poison, "{who} parked another number");
         self.purge(DEAD).await;
         done

@@ -1,6 +1,6 @@
-//! W7: consuming a Redis stream, beside the bare loop, BullMQ and Asynq (100 at once) and Sidekiq (10 threads), each on the
-//! same server with its own way to keep jobs. Sidekiq takes a job off the server before it works on it: what it holds when it
-//! dies is lost. Its retries wait for a poll each, so it is compared without poison only.
+//! W7: consuming a Redis stream, beside the bare loop, BullMQ and Asynq (100 at once), dramatiq (2 processes of 8 threads)
+//! and Sidekiq (10 threads), each on the same server with its own way to keep jobs. Sidekiq takes a job off the server before
+//! it works on it: what it holds when it dies is lost. Its retries wait for a poll each, so it is compared without poison only.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -61,14 +61,18 @@ impl Bench {
         let mut ours = Runner::new("ours");
         let mut bare = Runner::new("bare loop");
         let mut bullmq = Runner::new("BullMQ");
+        let mut dramatiq = Runner::new("dramatiq");
         let mut sidekiq = Runner::new("Sidekiq");
         let mut asynq = Runner::new("Asynq");
         let with_sidekiq = self.sidekiq && percent == 0;
+        // A share of the messages: they take as long, and dramatiq longer with poison.
         let few = (asked.messages / 5).max(1_000);
+        let fewest = (asked.messages / if percent > 0 { 25 } else { 10 }).max(1_000);
         for round in 0..=asked.rounds {
             let own = self.own(&["ours", &self.section], asked.messages, percent).await;
             let least = self.own(&["redis", &self.url], asked.messages, percent).await;
             let node = self.bullmq(few, percent).await;
+            let python = self.dramatiq(fewest, percent).await;
             let ruby = if with_sidekiq { Some(self.sidekiq(few).await) } else { None };
             let in_go = self.asynq(few, percent).await;
             // The first round warms everything up and does not count.
@@ -76,18 +80,21 @@ impl Bench {
                 ours.did(&own);
                 bare.did(&least);
                 bullmq.did(&node);
+                dramatiq.did(&python);
                 ruby.iter().for_each(|done| sidekiq.did(done));
                 in_go.iter().for_each(|done| asynq.did(done));
             }
         }
         let contest = format!("Redis, {percent} % poison");
-        runner::show("W7", &contest, &[&ours, &bare, &bullmq]);
+        runner::show("W7", &contest, &[&ours, &bare, &bullmq, &dramatiq]);
         if percent == 0 {
             ours.against(&bare, "runtime.redis.bare");
             ours.against(&bullmq, "runtime.redis.bullmq");
+            ours.against(&dramatiq, "runtime.redis.dramatiq");
         } else {
-            ours.beside(&bare);
-            ours.beside(&bullmq);
+            for other in [&bare, &bullmq, &dramatiq] {
+                ours.beside(other);
+            }
         }
         if with_sidekiq {
             runner::show("W7", &contest, &[&sidekiq]);
@@ -141,6 +148,33 @@ impl Bench {
         let done = tokio::task::block_in_place(|| child::read(&mut worker));
         done.check("BullMQ", messages, order::poisoned(messages, percent));
         done
+    }
+
+    async fn dramatiq(&self, messages: u64, percent: u64) -> Done {
+        let mut connection = self.flush().await;
+        let python = || {
+            let mut command = Command::new(interpreter::python());
+            command
+                .current_dir(interpreter::root().join("bench/peers"))
+                .env("REDIS_URL", &self.url)
+                .env("PYTHONDONTWRITEBYTECODE", "1")
+                .env("POISON_EVERY", order::every(percent).unwrap_or(0).to_string());
+            command
+        };
+        let (mut fill, mut worker) = (python(), python());
+        fill.arg("dramatiq_work.py").arg(messages.to_string());
+        tokio::task::block_in_place(|| interpreter::run(&mut fill));
+        worker.args(["-m", "dramatiq", "dramatiq_work", "-p", "2", "-t", "8", "--skip-logging"]);
+        // A job stays in the first two until it is acknowledged.
+        let look = async || -> Depths {
+            let mut together = redis::pipe();
+            together.cmd("HLEN").arg("dramatiq:dramatiq.msgs").cmd("HLEN").arg("dramatiq:dramatiq.DQ.msgs");
+            together.cmd("ZCARD").arg("dramatiq:dramatiq.XQ");
+            let (left, later, dead): (u64, u64, u64) =
+                together.query_async(&mut connection).await.expect("the lengths");
+            (left + later, dead)
+        };
+        peer::run(&mut worker, messages, order::poisoned(messages, percent), look).await
     }
 
     async fn asynq(&self, messages: u64, percent: u64) -> Option<Done> {

@@ -1,4 +1,4 @@
-//! The handler behind a sidecar: answers at once, counts, and knows how old each message is when it gets it.
+//! The handler behind a sidecar: answers at once or after a while, counts, and knows how old each message is when it gets it.
 //!
 //! It is a process of its own. It says the port that it listens on, and when it has answered as many messages as it was
 //! told, one line: the seconds since the first, and the median and 99th percentile of their ages in milliseconds.
@@ -6,7 +6,7 @@
 use std::convert::Infallible;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -18,6 +18,7 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 
 use super::age;
+use super::delay::Delay;
 use crate::child::ROLE;
 
 /// What stands once in every message of a batch and in no body.
@@ -45,7 +46,12 @@ pub(crate) struct Handler {
 impl Handler {
     pub(crate) fn start(count: u64, batch: bool) -> Self {
         let manner = if batch { "batch" } else { "single" };
-        Self::speak(&["handler", manner, &count.to_string()])
+        Self::speak(&["handler", manner, "0", &count.to_string()])
+    }
+
+    /// One that takes so many milliseconds for each message.
+    pub(crate) fn slow(count: u64, takes: Duration) -> Self {
+        Self::speak(&["handler", "single", &takes.as_millis().to_string(), &count.to_string()])
     }
 
     /// The bare loop in its place: it takes the messages off the queue itself.
@@ -86,6 +92,14 @@ impl Drop for Handler {
     }
 }
 
+/// What a handler was told, and what it saw.
+struct Work {
+    batch: bool,
+    count: u64,
+    delay: Option<Delay>,
+    seen: Mutex<Seen>,
+}
+
 #[derive(Default)]
 struct Seen {
     first: Option<Instant>,
@@ -94,56 +108,68 @@ struct Seen {
 }
 
 /// The life of a handler's process.
-pub(crate) async fn serve(batch: bool, count: u64) {
+pub(crate) async fn serve(batch: bool, takes: Duration, count: u64) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     println!("{}", listener.local_addr().expect("an address").port());
-    let seen: &'static Mutex<Seen> = Box::leak(Box::default());
-    tokio::spawn(end_when_idle(seen));
+    let work = Work { batch, count, delay: Delay::of(takes), seen: Mutex::default() };
+    let work: &'static Work = Box::leak(Box::new(work));
+    tokio::spawn(work.end_when_idle());
     loop {
         let (wire, _) = listener.accept().await.expect("a connection");
         wire.set_nodelay(true).expect("no delay");
-        let answer = service_fn(move |request| answer(seen, request, batch, count));
+        let answer = service_fn(move |request| work.answer(request));
         tokio::spawn(hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(wire), answer));
     }
 }
 
-/// A sidecar that does not start or stops would leave the bench waiting: nothing for a minute is the end.
-async fn end_when_idle(seen: &Mutex<Seen>) {
-    let mut before = None;
-    loop {
-        let answered = seen.lock().unwrap_or_else(PoisonError::into_inner).answered;
-        if before.replace(answered) == Some(answered) {
-            std::process::exit(1);
+impl Work {
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A sidecar that does not start or stops would leave the bench waiting: nothing for a minute is the end.
+    async fn end_when_idle(&self) {
+        let mut before = None;
+        loop {
+            let answered = self.seen().answered;
+            if before.replace(answered) == Some(answered) {
+                std::process::exit(1);
+            }
+            tokio::time::sleep(PATIENCE).await;
         }
-        tokio::time::sleep(PATIENCE).await;
     }
-}
 
-async fn answer(
-    seen: &'static Mutex<Seen>,
-    request: Request<Incoming>,
-    batch: bool,
-    count: u64,
-) -> Result<Response<Empty<Bytes>>, Infallible> {
-    let Ok(body) = request.into_body().collect().await else { return Ok(Response::default()) };
-    let body = body.to_bytes();
-    // A question after our health has no body.
-    if !body.is_empty() {
-        let messages = if batch { memchr::memmem::find_iter(&body, MARK).count() as u64 } else { 1 };
-        note(seen, messages, age::of(&body), count);
+    async fn answer(&self, request: Request<Incoming>) -> Result<Response<Empty<Bytes>>, Infallible> {
+        let Ok(body) = request.into_body().collect().await else { return Ok(Response::default()) };
+        let body = body.to_bytes();
+        // A question after our health has no body.
+        if !body.is_empty() {
+            let messages = if self.batch { memchr::memmem::find_iter(&body, MARK).count() as u64 } else { 1 };
+            let age = age::of(&body);
+            if let Some(delay) = &self.delay {
+                self.begin();
+                delay.wait().await;
+            }
+            self.note(messages, age);
+        }
+        Ok(Response::default())
     }
-    Ok(Response::default())
-}
 
-fn note(seen: &Mutex<Seen>, messages: u64, age: Option<Duration>, count: u64) {
-    let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
-    let first = *seen.first.get_or_insert_with(Instant::now);
-    seen.ages.extend(age.map(|age| age.as_micros() as u64));
-    let before = seen.answered;
-    seen.answered += messages;
-    if before < count && seen.answered >= count {
-        let spent = first.elapsed().as_secs_f64();
-        let [p50, p99] = age::percentiles(&mut seen.ages);
-        println!("{spent} {p50} {p99}");
+    /// The clock runs from the first message.
+    fn begin(&self) {
+        self.seen().first.get_or_insert_with(Instant::now);
+    }
+
+    fn note(&self, messages: u64, age: Option<Duration>) {
+        let mut seen = self.seen();
+        let first = *seen.first.get_or_insert_with(Instant::now);
+        seen.ages.extend(age.map(|age| age.as_micros() as u64));
+        let before = seen.answered;
+        seen.answered += messages;
+        if before < self.count && seen.answered >= self.count {
+            let spent = first.elapsed().as_secs_f64();
+            let [p50, p99] = age::percentiles(&mut seen.ages);
+            println!("{spent} {p50} {p99}");
+        }
     }
 }

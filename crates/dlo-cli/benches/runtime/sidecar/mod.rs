@@ -1,5 +1,5 @@
-//! W8: from RabbitMQ over HTTP to a handler and back, by `dlo consume` and by the sidecars that one writes in Node and
-//! in Python, with sixteen connections each.
+//! W8: from RabbitMQ over HTTP to a handler and back, by `dlo consume`, by the least that pushes, by the sidecars that one
+//! writes in Node and in Python, and by Bento, with sixteen connections each.
 //!
 //! The clock is the handler's: from its first message to its last answer. Then the sidecar is stopped, and nothing may
 //! be left in the queue. What a sidecar adds to the age of a message is measured at half of what it could do: the age
@@ -13,52 +13,35 @@ use lapin::options::QueueDeclareOptions;
 use lapin::types::FieldTable;
 use lapin::{Channel, Connection, ConnectionProperties};
 
-use crate::child::Done;
+use crate::child::{Done, ROLE};
 use crate::measure::Median;
 use crate::peer::Worker;
 use crate::runner::{self, Runner};
 use crate::{Asked, interpreter, node, order, record};
+use bento::Bento;
 use handler::{Handler, Saw};
 
 mod age;
 pub(crate) mod bare;
+mod bento;
+mod delay;
 pub(crate) mod handler;
 mod pace;
+pub(crate) mod push;
+mod slow;
 
 const QUEUE: &str = "orders";
 /// Requests under way at once.
-const CONNECTIONS: u32 = 16;
+const CONNECTIONS: u16 = 16;
 
 pub(crate) async fn run(asked: &Asked) {
     println!("W8 a sidecar on RabbitMQ, {} messages, {} rounds", asked.messages, asked.rounds);
     let server = Rabbitmq::own().await;
     let scratch = tempfile::tempdir().expect("a directory for the run");
     let bench = Bench::new(server.url(), scratch.path()).await;
-    let mut ours = Runner::new("dlo consume");
-    let mut batch = Runner::new("dlo consume, ten a request");
-    let mut javascript = Runner::new("Node");
-    let mut python = Runner::new("Python");
-    for round in 0..=asked.rounds {
-        let done = [
-            bench.one(|port| bench.ours(port, 1), asked.messages, false).await,
-            bench.one(|port| bench.ours(port, 10), asked.messages, true).await,
-            bench.one(|port| bench.node(port), asked.messages, false).await,
-            // A share of the messages: it takes as long.
-            bench.one(|port| bench.python(port), (asked.messages / 3).max(1_000), false).await,
-        ];
-        // The first round warms everything up and does not count.
-        if round > 0 {
-            let runners = [&mut ours, &mut batch, &mut javascript, &mut python];
-            runners.into_iter().zip(&done).for_each(|(runner, done)| runner.did(done));
-        }
-    }
-    runner::show("W8", "RabbitMQ to HTTP", &[&ours, &batch, &javascript, &python]);
-    ours.against(&javascript, "sidecar.node");
-    ours.against(&python, "sidecar.python");
-    batch.against(&ours, "sidecar.batch");
-    ours.weighs("sidecar.memory");
-    ours.weighs_of(&javascript, "sidecar.node-memory");
-    bench.latency(asked.rounds, ours.rate() / 2.0).await;
+    let rate = bench.contest(asked).await;
+    bench.latency(asked.rounds, rate / 2.0).await;
+    slow::run(&bench, asked).await;
 }
 
 struct Bench<'a> {
@@ -66,6 +49,8 @@ struct Bench<'a> {
     section: String,
     channel: Channel,
     scratch: &'a Path,
+    /// Where it could be built.
+    bento: Option<Bento>,
 }
 
 impl<'a> Bench<'a> {
@@ -77,14 +62,59 @@ impl<'a> Bench<'a> {
             channel.queue_declare(queue.into(), durable, FieldTable::default()).await.expect("declare");
         }
         let section = format!("kind = \"rabbitmq\"\nurl = \"{url}\"");
-        Self { url, section, channel, scratch }
+        Self { url, section, channel, scratch, bento: Bento::new(scratch) }
     }
 
-    /// Fills the queue and has a sidecar empty it.
-    async fn one(&self, sidecar: impl FnOnce(u16) -> Command, messages: u64, batch: bool) -> Done {
+    /// Everybody at full speed; our rate.
+    async fn contest(&self, asked: &Asked) -> f64 {
+        let mut ours = Runner::new("dlo consume");
+        let mut batch = Runner::new("dlo consume, ten a request");
+        let mut bare = Runner::new("bare loop");
+        let mut javascript = Runner::new("Node");
+        let mut python = Runner::new("Python");
+        let mut bento = Runner::new("Bento");
+        // A share of the messages: they take as long.
+        let few = (asked.messages / 3).max(1_000);
+        let single = |messages| Handler::start(messages, false);
+        for round in 0..=asked.rounds {
+            let all = asked.messages;
+            let done = [
+                self.one(single(all), |port| self.ours(port, CONNECTIONS.into(), 1), all).await,
+                self.one(Handler::start(all, true), |port| self.ours(port, CONNECTIONS.into(), 10), all)
+                    .await,
+                self.one(single(all), |port| self.push(port, CONNECTIONS), all).await,
+                self.one(single(all), |port| self.node(port), all).await,
+                self.one(single(few), |port| self.python(port), few).await,
+            ];
+            let in_go = match &self.bento {
+                Some(bento) => Some(self.one(single(few), |port| bento.command(&self.url, port), few).await),
+                None => None,
+            };
+            // The first round warms everything up and does not count.
+            if round > 0 {
+                let runners = [&mut ours, &mut batch, &mut bare, &mut javascript, &mut python];
+                runners.into_iter().zip(&done).for_each(|(runner, done)| runner.did(done));
+                in_go.iter().for_each(|done| bento.did(done));
+            }
+        }
+        runner::show("W8", "RabbitMQ to HTTP", &[&ours, &batch, &bare, &javascript, &python]);
+        ours.against(&bare, "sidecar.bare");
+        ours.against(&javascript, "sidecar.node");
+        ours.against(&python, "sidecar.python");
+        batch.against(&ours, "sidecar.batch");
+        ours.weighs("sidecar.memory");
+        ours.weighs_of(&javascript, "sidecar.node-memory");
+        if self.bento.is_some() {
+            runner::show("W8", "RabbitMQ to HTTP", &[&bento]);
+            ours.against(&bento, "sidecar.bento");
+        }
+        ours.rate()
+    }
+
+    /// Fills the queue and has a sidecar empty it into a handler.
+    async fn one(&self, mut handler: Handler, sidecar: impl FnOnce(u16) -> Command, messages: u64) -> Done {
         let broker = order::broker(&self.section).await;
         order::fill(&broker, QUEUE, messages, 0).await;
-        let mut handler = Handler::start(messages, batch);
         let (saw, usage, server) = tokio::task::block_in_place(|| {
             let worker = Worker::start(&mut sidecar(handler.port));
             // The handler is a process of ours too: it is counted with the servers, and does as much for everybody.
@@ -102,11 +132,12 @@ impl<'a> Bench<'a> {
         assert_eq!(queue.expect("the queue is there").message_count(), 0, "messages were left");
     }
 
-    fn ours(&self, port: u16, batch: u32) -> Command {
+    /// `dlo consume` with so many requests at once.
+    fn ours(&self, port: u16, requests: u32, batch: u32) -> Command {
         let config: PathBuf = self.scratch.join("dlo.toml");
         let (section, state) = (&self.section, self.scratch.join("state").display().to_string());
-        // As many requests at once, whatever one of them carries.
-        let concurrency = CONNECTIONS * batch;
+        // It counts messages at once, whatever a request carries.
+        let concurrency = requests * batch;
         let batch = if batch > 1 { format!("batch = {{ size = {batch} }}\n") } else { String::new() };
         let text = format!(
             "[brokers.shop]\n{section}\n[[sources]]\nname = \"orders\"\nbroker = \"shop\"\nqueue = \"{QUEUE}\"\ndlq = \"orders.dlq\"\n\
@@ -116,6 +147,13 @@ impl<'a> Bench<'a> {
         std::fs::write(&config, text).expect("write the config");
         let mut command = Command::new(env!("CARGO_BIN_EXE_dlo"));
         command.arg("--config").arg(config).arg("consume");
+        command
+    }
+
+    /// The bare loop.
+    fn push(&self, port: u16, connections: u16) -> Command {
+        let mut command = Command::new(std::env::current_exe().expect("this program"));
+        command.args([ROLE, "push", &self.url, QUEUE, &port.to_string(), &connections.to_string()]);
         command
     }
 
@@ -139,7 +177,7 @@ impl<'a> Bench<'a> {
         let (mut p50, mut p99) = (Vec::new(), Vec::new());
         for round in 0..=rounds {
             let mut handler = Handler::start(count, false);
-            let worker = Worker::start(&mut self.ours(handler.port, 1));
+            let worker = Worker::start(&mut self.ours(handler.port, CONNECTIONS.into(), 1));
             let ours = self.paced(&mut handler, rate, count).await;
             drop(worker);
             let mut handler = Handler::bare(&self.url, QUEUE, count);

@@ -11,10 +11,12 @@
 use std::path::PathBuf;
 
 mod bare;
+mod capturing;
 mod ingest;
 mod letters;
 mod office;
 mod plan;
+mod questions;
 mod sending;
 mod storm;
 mod triage;
@@ -36,12 +38,12 @@ fn main() {
     let (million, rounds) = (flag("--letters", 1_000_000), flag("--rounds", 5));
     match what {
         "ingest" => ingest::run(&scratch, rounds, million),
-        "triage" => triage::run(&scratch, million),
+        "triage" => triage::run(&scratch, rounds, million),
         "storm" => storm::run(&scratch, million),
         "plan" => plan::run(&scratch, million),
         "all" => {
             ingest::run(&scratch, rounds, million);
-            triage::run(&scratch, million);
+            triage::run(&scratch, rounds, million);
             storm::run(&scratch, million);
             plan::run(&scratch, million);
         }

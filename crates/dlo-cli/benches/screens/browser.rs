@@ -7,14 +7,14 @@ use serde::Deserialize;
 
 use crate::asked::Screen;
 use crate::office::Office;
-use crate::{Parts, percentile};
+use crate::percentile;
 
 /// Loads of each screen.
 const LOADS: u32 = 7;
 
 /// What `paint.mjs` says of one screen.
 #[derive(Deserialize)]
-struct Seen {
+struct Said {
     /// Milliseconds, one for each load.
     paints: Vec<f64>,
     /// Bytes as they were sent, and as gzip has them.
@@ -22,7 +22,15 @@ struct Seen {
     compressed: f64,
 }
 
-pub(crate) fn look(office: &Office, screens: &[Screen]) {
+/// One screen in the browser.
+pub(crate) struct Seen {
+    /// Milliseconds to the first paint, the median load.
+    pub(crate) painted: f64,
+    /// Kilobytes, compressed.
+    pub(crate) weight: f64,
+}
+
+pub(crate) fn look(office: &Office, screens: &[Screen]) -> Vec<Seen> {
     println!("in Chromium: {LOADS} loads of each screen, nothing cached");
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let servers = std::env::var_os("DLO_TEST_SERVERS")
@@ -34,15 +42,12 @@ pub(crate) fn look(office: &Office, screens: &[Screen]) {
     assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
     let lines: Vec<&[u8]> = said.stdout.split(|byte| *byte == b'\n').filter(|l| !l.is_empty()).collect();
     assert_eq!(lines.len(), screens.len(), "one line for each screen");
-    let (mut painted, mut weight) = (Parts::new("screens.painted", "ms"), Parts::new("screens.weight", "kB"));
-    for (screen, line) in screens.iter().zip(lines) {
-        let Seen { mut paints, sent, compressed } =
+    let seen = |(screen, line): (&Screen, &[u8])| {
+        let Said { mut paints, sent, compressed } =
             serde_json::from_slice(line).expect("a line of paint.mjs");
         let slowest = percentile(&mut paints, 1.0);
         println!("  {}: painted after {slowest:.0} ms at worst, {:.0} kB as sent", screen.what, sent / 1e3);
-        painted.part(&format!("{}, first paint", screen.what), percentile(&mut paints, 0.5));
-        weight.part(&format!("{}, compressed", screen.what), compressed / 1_000.0);
-    }
-    painted.worst();
-    weight.worst();
+        Seen { painted: percentile(&mut paints, 0.5), weight: compressed / 1_000.0 }
+    };
+    screens.iter().zip(lines).map(seen).collect()
 }

@@ -1,7 +1,8 @@
 //! `screens`: every screen of the page on a large store: what the office needs for it, what it weighs, when it is seen.
 //!
-//! `screens [--letters N] [--rounds N] [--store DIRECTORY]`. A store that is named is filled if it is not there, and
-//! stays; without one it is made for this run. Not a test: a slow machine must not fail a build.
+//! `screens [--letters N] [--rounds N] [--store DIRECTORY]`; with `--growth [--large-letters N] [--large-store DIRECTORY]`
+//! the same on a second store of ten million letters, which takes its time. A store that is named is filled if it is not
+//! there, and stays; without one it is made for this run. Not a test: a slow machine must not fail a build.
 
 #![expect(
     clippy::expect_used,
@@ -19,6 +20,7 @@ mod capture;
 #[expect(dead_code, reason = "the same letters are sent over HTTP by other workloads")]
 #[path = "../ground/letters.rs"]
 mod letters;
+mod measured;
 #[expect(dead_code, reason = "other workloads send letters to it and look at its memory")]
 #[path = "../ground/office.rs"]
 mod office;
@@ -26,7 +28,7 @@ mod planned;
 
 use asked::Screen;
 use dlo_testkit::bench::measure::percentile;
-use dlo_testkit::bench::record::Parts;
+use measured::Measured;
 use office::Office;
 
 fn main() {
@@ -36,33 +38,30 @@ fn main() {
         arguments.get(at + 1).cloned()
     };
     let number = |name, default| value(name).and_then(|text| text.parse().ok()).unwrap_or(default);
-    let (letters, rounds) = (number("--letters", 1_000_000), number("--rounds", 200));
     let scratch = std::env::var_os("DLO_BENCH_DIR")
         .map_or_else(std::env::temp_dir, PathBuf::from)
         .join(format!("dlo-screens-{}", std::process::id()));
-    let store = value("--store").map_or_else(|| scratch.join("office"), PathBuf::from);
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
-    if !store.join("office.db").exists() {
-        std::fs::create_dir_all(&store).expect("a directory");
-        runtime.block_on(capture::fill(&store, letters));
+    let place = |name, below| value(name).map_or_else(|| scratch.join(below), PathBuf::from);
+    let rounds = number("--rounds", 200);
+    let small = measured_in(&place("--store", "office"), number("--letters", 1_000_000), rounds);
+    measured::record(&small);
+    if arguments.iter().any(|argument| argument == "--growth") {
+        let store = place("--large-store", "office-large");
+        let large = measured_in(&store, number("--large-letters", 10_000_000), rounds);
+        measured::record_growth(&small, &large);
     }
-    runtime.block_on(planned::replay(&store));
-    run(&store, rounds);
     let _ = std::fs::remove_dir_all(&scratch);
 }
 
-fn run(store: &Path, rounds: u64) {
-    let office = Office::start(store);
-    let (letters, screens) = asked::screens(&office);
-    println!("screens: {letters} letters, each screen asked {rounds} times over HTTP");
-    let mut answered = Parts::new("screens.answered", "ms");
-    for screen in &screens {
-        let mut times: Vec<f64> = (0..rounds).map(|n| screen.time(&office, n)).collect();
-        println!("  {}: p50 {:.2} ms", screen.what, percentile(&mut times, 0.5));
-        answered.part(&format!("{}, p99", screen.what), percentile(&mut times, 0.99));
+/// Every screen on the store there, which is filled if it is not there.
+fn measured_in(store: &Path, letters: u64, rounds: u64) -> Vec<Measured> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+    if !store.join("office.db").exists() {
+        std::fs::create_dir_all(store).expect("a directory");
+        runtime.block_on(capture::fill(store, letters));
     }
-    answered.worst();
-    browser::look(&office, &screens);
+    runtime.block_on(planned::replay(store));
+    measured::all(store, rounds)
 }
 
 impl Screen {

@@ -1,4 +1,5 @@
-//! `search`: texts and fields of many letters, beside PostgreSQL with a hand-made table; and what the index costs.
+//! `search`: texts, fields, lists and counts of many letters, beside PostgreSQL with a hand-made table; and what our index
+//! costs.
 //!
 //! `search [--letters N] [--rounds N]` measures; `search fill <directory> [--letters N]` leaves a store there, for tests
 //! that need a large one. Every question is asked of both in turn, and both must find as many. Not a test: a slow machine
@@ -12,12 +13,14 @@
 
 use std::path::{Path, PathBuf};
 
+mod beside;
 mod capture;
 #[expect(dead_code, reason = "the same letters are sent over HTTP by the benchmarks of dlo-cli")]
 #[path = "../../../dlo-cli/benches/ground/letters.rs"]
 mod letters;
 mod lists;
 mod peer;
+mod postgres_lists;
 mod questions;
 
 fn main() {
@@ -48,7 +51,7 @@ async fn all(scratch: &Path, letters: u64, rounds: u64) {
     let data = scratch.join("office");
     capture::fill(&data, letters).await;
     lists::run(&data, letters).await;
-    questions::run(&data, letters, rounds).await;
+    beside::run(&data, letters, rounds).await;
 }
 
 /// A directory for this run; `DLO_BENCH_DIR` chooses the disk.

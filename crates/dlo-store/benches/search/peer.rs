@@ -17,6 +17,20 @@ const MAKE: &str = "
     CREATE INDEX dead_letters_status ON dead_letters (status, created_at);
     CREATE INDEX dead_letters_type ON dead_letters (event_type, created_at)";
 
+/// For texts, by pg_trgm. Each question is planned with its words in view: a common one is not looked up as if it were rare.
+pub(crate) const TRIGRAMS: &str = "
+    SET maintenance_work_mem = '512MB';
+    CREATE INDEX dead_letters_trigrams ON dead_letters USING gin (error_message gin_trgm_ops);
+    RESET maintenance_work_mem;
+    SET plan_cache_mode = force_custom_plan";
+
+/// For lists and counts: each list is one range of an index, in its order; counts need an index and no rows.
+pub(crate) const COMPOSITE: &str = "
+    RESET plan_cache_mode;
+    CREATE INDEX dead_letters_open ON dead_letters (status, created_at DESC, id DESC);
+    CREATE INDEX dead_letters_open_type ON dead_letters (event_type, status, created_at DESC, id DESC);
+    CREATE INDEX dead_letters_open_class ON dead_letters (event_type, error_class, status, created_at DESC, id DESC)";
+
 pub(crate) async fn filled(url: &str, count: u64) -> Client {
     let (client, connection) = tokio_postgres::connect(url, NoTls).await.expect("connect");
     tokio::spawn(connection);
@@ -43,6 +57,23 @@ pub(crate) async fn filled(url: &str, count: u64) -> Client {
         sink.finish().await.expect("copied");
         next = end;
     }
-    client.batch_execute("VACUUM ANALYZE dead_letters").await.expect("vacuum");
+    settled(&client).await;
     client
+}
+
+/// Indexes can answer without the rows, and the planner knows what is there.
+pub(crate) async fn settled(client: &Client) {
+    client.batch_execute("VACUUM ANALYZE dead_letters").await.expect("vacuum");
+}
+
+/// Its version, and how much it holds in memory by itself.
+pub(crate) async fn said(client: &Client) -> String {
+    let sql = "SELECT current_setting('server_version') || ', shared_buffers ' || current_setting('shared_buffers')";
+    client.query_one(sql, &[]).await.expect("its settings").get(0)
+}
+
+/// What an index takes on disk.
+pub(crate) async fn bytes(client: &Client, index: &str) -> f64 {
+    let sql = "SELECT pg_relation_size($1::text::regclass)";
+    client.query_one(sql, &[&index]).await.expect("its size").get::<_, i64>(0) as f64
 }

@@ -1,28 +1,36 @@
 //! Questions about text and fields, asked of the store and of PostgreSQL in turn.
+//!
+//! What is compared: a call of our `Store` in this process, which hands over whole letters, to a prepared statement over
+//! `tokio-postgres` on the loopback device, which hands over ids.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use dlo_core::query::Query;
 use dlo_core::time::Timestamp;
 use dlo_store::sqlite::SqliteStore;
-use dlo_store::{Page, Store, StoreLimits};
+use dlo_store::{Page, Store};
 use dlo_testkit::bench::measure::percentile;
 use dlo_testkit::bench::record::Parts;
-use dlo_testkit::harness::postgres::Postgres;
+use tokio_postgres::Client;
 
-use crate::{capture, letters, peer};
+use crate::letters;
 
 /// A question in both languages: about letter `n`, of so many.
-struct Question {
+pub(crate) struct Question {
     what: &'static str,
     ours: fn(u64) -> String,
     theirs: &'static str,
     parameter: fn(u64) -> String,
 }
 
-/// PostgreSQL is asked one question again until it has taken this long over it: a scan of a million rows takes seconds.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How often PostgreSQL is asked.
+pub(crate) struct Turns {
+    pub(crate) rounds: u64,
+    /// Every so many rounds.
+    pub(crate) every: u64,
+    /// It is asked one question again until it has taken this long over it: a scan of a million rows takes seconds.
+    pub(crate) patience: Duration,
+}
 
 const ILIKE: &str =
     "SELECT id FROM dead_letters WHERE error_message ILIKE $1 ORDER BY created_at DESC LIMIT 50";
@@ -31,37 +39,55 @@ const FIELD: &str =
 const ANYWHERE: &str = "SELECT id FROM dead_letters WHERE error_message ILIKE $1 OR payload::text ILIKE $1
     ORDER BY created_at DESC LIMIT 50";
 
-const QUESTIONS: [Question; 5] = [
+const PHRASE: Question = Question {
+    what: "a rare phrase of error text",
+    ours: |n| format!("\"for customer CUST-{}: look\"", customer(n)),
+    theirs: ILIKE,
+    parameter: |n| format!("%for customer cust-{}: look%", customer(n)),
+};
+const COMMON: Question = Question {
+    what: "a common part of a word of error text",
+    ours: |_| "egion".into(),
+    theirs: ILIKE,
+    parameter: |_| "%egion%".into(),
+};
+const A_THOUSANDTH: Question = Question {
+    what: "one word of a thousand in error text",
+    ours: |n| format!("\"pin {} not\"", pin(n)),
+    theirs: ILIKE,
+    parameter: |n| format!("%pin {} not%", pin(n)),
+};
+
+/// Of a table without an index for them.
+pub(crate) const WITHOUT_INDEX: [Question; 5] = [
     Question {
         what: "part of a rare word, in error text or payload",
         ours: |n| format!("ust-{}", customer(n)),
         theirs: ANYWHERE,
         parameter: |n| format!("%ust-{}%", customer(n)),
     },
-    Question {
-        what: "a rare phrase of error text",
-        ours: |n| format!("\"for customer CUST-{}: look\"", customer(n)),
-        theirs: ILIKE,
-        parameter: |n| format!("%for customer cust-{}: look%", customer(n)),
-    },
-    Question {
-        what: "a common part of a word of error text",
-        ours: |_| "egion".into(),
-        theirs: ILIKE,
-        parameter: |_| "%egion%".into(),
-    },
-    Question {
-        what: "one word of a thousand in error text",
-        ours: |n| format!("\"pin {} not\"", pin(n)),
-        theirs: ILIKE,
-        parameter: |n| format!("%pin {} not%", pin(n)),
-    },
+    PHRASE,
+    COMMON,
+    A_THOUSANDTH,
     Question {
         what: "a field of the payload",
         ours: |n| format!("payload.order_id:ORD-{n:010}"),
         theirs: FIELD,
         parameter: |n| format!("ORD-{n:010}"),
     },
+];
+
+/// Of error text alone. Ours looks through payloads as well: whoever is named in one is named in the other.
+pub(crate) const OF_ERROR_TEXT: [Question; 4] = [
+    Question {
+        what: "part of a rare word of error text",
+        ours: |n| format!("ust-{}", customer(n)),
+        theirs: ILIKE,
+        parameter: |n| format!("%ust-{}%", customer(n)),
+    },
+    PHRASE,
+    COMMON,
+    A_THOUSANDTH,
 ];
 
 /// The number that stands behind `mark` in the error text of letter `n`.
@@ -92,46 +118,45 @@ async fn first_fifty(store: &SqliteStore, query: &Query) -> usize {
     }
 }
 
-pub(crate) async fn run(data: &Path, count: u64, rounds: u64) {
-    println!(
-        "questions: {count} letters, each {rounds} times of ours and a tenth of that of PostgreSQL, in turn"
-    );
-    println!(
-        "  index: {:.0} B a letter, payloads of 1 KB and headers included",
-        capture::index_bytes(data) / count as f64
-    );
-    let database = Postgres::shared().await.database().await;
-    let loading = Instant::now();
-    let theirs = peer::filled(&database.url, count).await;
-    println!("  PostgreSQL loaded in {:.0} s", loading.elapsed().as_secs_f64());
-    let ours = SqliteStore::open(data, StoreLimits::default()).expect("open");
+/// Asks all of both, and records how many times as fast ours is as the figure `id`: the least of them. The first round warms
+/// both up and does not count.
+pub(crate) async fn ask(
+    (ours, theirs): (&SqliteStore, &Client),
+    questions: &[Question],
+    count: u64,
+    turns: &Turns,
+    id: &str,
+) {
     let now = Timestamp::from_millis(1_793_600_000_000);
-    let mut faster = Parts::new("search.ilike", "x");
-    for question in &QUESTIONS {
+    let mut faster = Parts::new(id, "x");
+    for question in questions {
         let statement = theirs.prepare(question.theirs).await.expect("prepare");
-        let (mut fast, mut slow) = (Vec::new(), Vec::new());
-        for round in 0..rounds {
+        let (mut fast, mut slow) = (Vec::<f64>::new(), Vec::<f64>::new());
+        for round in 0..=turns.rounds.max(1) {
             let n = letters::mix(round ^ 0xabc) % count;
             let query = Query::parse(&(question.ours)(n), now).expect("a query");
             let started = Instant::now();
-            let found = first_fifty(&ours, &query).await;
-            fast.push(started.elapsed().as_secs_f64() * 1_000.0);
-            if round % 10 == 0 && slow.iter().sum::<f64>() < PATIENCE.as_secs_f64() * 1_000.0 {
+            let found = first_fifty(ours, &query).await;
+            let spent = started.elapsed().as_secs_f64() * 1_000.0;
+            fast.extend((round > 0).then_some(spent));
+            let patient = slow.iter().sum::<f64>() < turns.patience.as_secs_f64() * 1_000.0;
+            if round == 0 || (patient && (round - 1) % turns.every == 0) {
                 let started = Instant::now();
                 let rows = theirs.query(&statement, &[&(question.parameter)(n)]).await.expect("rows");
-                slow.push(started.elapsed().as_secs_f64() * 1_000.0);
+                let spent = started.elapsed().as_secs_f64() * 1_000.0;
+                slow.extend((round > 0).then_some(spent));
                 assert_eq!(found, rows.len(), "{}: {query}", question.what);
                 assert!(!rows.is_empty(), "{}: {query}", question.what);
             }
         }
         let (fast_middle, slow_middle) = (percentile(&mut fast, 0.5), percentile(&mut slow, 0.5));
         println!(
-            "  {}: p50 {fast_middle:.2} ms, p99 {:.2} ms; PostgreSQL p50 {slow_middle:.1} ms",
+            "  {}: p50 {fast_middle:.2} ms, p99 {:.2} ms; PostgreSQL p50 {slow_middle:.1} ms of {}",
             question.what,
-            percentile(&mut fast, 0.99)
+            percentile(&mut fast, 0.99),
+            slow.len()
         );
         faster.part(&format!("{}: times as fast", question.what), slow_middle / fast_middle);
     }
     faster.worst();
-    ours.close().await.expect("close");
 }

@@ -14,11 +14,11 @@ mod wire;
 use std::process::ExitCode;
 
 use clap::Parser;
-use mimalloc::MiMalloc;
+use tikv_jemallocator::Jemalloc;
 
 /// Letters are many small texts that one thread makes and another frees, which glibc's allocator is slow at.
 #[global_allocator]
-static ALLOCATOR: MiMalloc = MiMalloc;
+static ALLOCATOR: Jemalloc = Jemalloc;
 
 fn main() -> ExitCode {
     match commands::run(args::Args::parse()) {

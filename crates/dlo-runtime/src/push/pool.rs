@@ -18,6 +18,7 @@ use hyper::body::{Body, Incoming};
 use hyper::client::conn::http1::{self, Connection, SendRequest};
 use hyper::{HeaderMap, Request, StatusCode};
 use hyper_util::rt::TokioIo;
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::target::{Target, Wire};
@@ -27,6 +28,10 @@ pub(super) const IDLE: Duration = Duration::from_secs(1);
 /// How long a new connection may take at most. Where an attempt has less time it is half of that, so that a handler that
 /// is not there is not taken for a slow one.
 const CONNECT: Duration = Duration::from_secs(5);
+/// Connections that are made at once, and how long each keeps the next one waiting. A handler has room for so many that it has
+/// not accepted yet (often 128), and what comes beyond is tried again by the system after a whole second.
+const OPENING: usize = 16;
+const APART: Duration = Duration::from_millis(1);
 /// Bytes of an answer that are read; the rest is ignored, with its connection.
 pub(super) const MOST_BODY: usize = 64 * 1024;
 
@@ -51,6 +56,7 @@ pub(super) enum NoAnswer {
 pub(super) struct Pool {
     target: Target,
     idle: Mutex<Idle>,
+    opening: Arc<Semaphore>,
 }
 
 #[derive(Debug, Default)]
@@ -71,7 +77,7 @@ struct Open {
 
 impl Pool {
     pub(super) fn new(target: Target) -> Arc<Self> {
-        Arc::new(Self { target, idle: Mutex::default() })
+        Arc::new(Self { target, idle: Mutex::default(), opening: Arc::new(Semaphore::new(OPENING)) })
     }
 
     pub(super) fn target(&self) -> &Target {
@@ -103,7 +109,14 @@ impl Pool {
     }
 
     async fn connect(&self, within: Duration) -> Result<Open, String> {
-        let wire = self.target.connect(within.min(CONNECT)).await?;
+        let until = Instant::now() + within.min(CONNECT);
+        let turn = tokio::time::timeout_at(until, Arc::clone(&self.opening).acquire_owned()).await;
+        let turn = turn.map_err(|_| "it takes no connections".to_owned())?;
+        let wire = self.target.connect(until.saturating_duration_since(Instant::now())).await?;
+        tokio::spawn(async move {
+            tokio::time::sleep(APART).await;
+            drop(turn);
+        });
         let made = http1::Builder::new().handshake(TokioIo::new(wire)).await;
         let (sender, driver) = made.map_err(|cause| cause.to_string())?;
         Ok(Open { sender, driver, ended: false })

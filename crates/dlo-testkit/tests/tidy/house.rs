@@ -3,7 +3,8 @@
 use crate::tree::{entries, name, none, read, root};
 
 /// Everything that may stand at the root.
-const ROOT: [&str; 23] = [
+const ROOT: [&str; 24] = [
+    ".cargo",
     ".ci",
     ".dockerignore",
     ".gitattributes",

@@ -110,6 +110,12 @@ impl Delivery {
         Self { message, origin, delivery_count: None, redelivered: false, published_at: None, tag }
     }
 
+    /// Its number among the deliveries of its source: the same as that of its tag, without the right to settle. Where
+    /// [`Capabilities::cumulative_ack`] is true a later delivery has a larger one.
+    pub fn number(&self) -> u64 {
+        self.tag.0
+    }
+
     /// Decides what the broker is told. Nothing is told before [`Settler::settle`].
     pub fn settle(self, how: Settlement) -> Settled {
         Settled { tag: self.tag, how, carry: None }

@@ -2,6 +2,9 @@
 //!
 //! Gate, handler, decision, deed; around again for a quick retry. A message that meets our own shutdown on the way goes
 //! back as it came: not charged, not parked. Only one that was decided before is carried through.
+//!
+//! Everybody who waits for a place is such a future, a thousand of them: what only a failure needs is boxed, so that nobody
+//! else keeps room for it.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Arc, PoisonError};
@@ -29,8 +32,10 @@ use crate::receipts::Receipt;
 use crate::shared::{Running, Shared};
 use crate::story::Story;
 
-/// How often a message that is to be parked looks whether others end alike.
-const LOOK: Duration = Duration::from_millis(20);
+/// When a message that is to be parked first looks whether others end alike; then after twice the time, up to the longest.
+/// Where much is done enough others end within the first.
+const FIRST_LOOK: Duration = Duration::from_millis(1);
+const LONGEST_LOOK: Duration = Duration::from_millis(20);
 
 /// What is to be done with a delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,10 +108,10 @@ pub(crate) async fn process(
         };
     }
     if errand == Errand::ParkBehind {
-        return shared.park_unheard(held, story, parked_behind()).await;
+        return Box::pin(shared.park_unheard(held, story, parked_behind())).await;
     }
     if let Some(early) = story.early(shared.clock.now()) {
-        match shared.put_off(held, &mut story, early, Stage::Delayed).await? {
+        match Box::pin(shared.put_off(held, &mut story, early, Stage::Delayed)).await? {
             Waited::Here(back) => held = *back,
             Waited::AtTheBroker(settled) => return Some(settled),
             Waited::HandedOver => return None,
@@ -138,10 +143,10 @@ impl Shared {
                 Attempted::AtNoCharge => in_vain = in_vain.saturating_add(1),
                 Attempted::Interrupted => return None,
                 Attempted::CircuitOpen(dependency) => {
-                    return self.park_unheard(held, story, circuit_open(dependency)).await;
+                    return Box::pin(self.park_unheard(held, story, circuit_open(dependency))).await;
                 }
                 Attempted::Poison { crashes } => {
-                    return self.park_unheard(held, story, poison(crashes)).await;
+                    return Box::pin(self.park_unheard(held, story, poison(crashes))).await;
                 }
                 Attempted::Failed(failure, decision) => {
                     story.failed(&failure, &decision.verdict, self.clock.now());
@@ -149,7 +154,7 @@ impl Shared {
                         Verdict::Retry { after, stage } => {
                             self.tell_retry(&story, &failure, after, stage);
                             story.next_attempt();
-                            match self.put_off(held, &mut story, after, stage).await? {
+                            match Box::pin(self.put_off(held, &mut story, after, stage)).await? {
                                 Waited::Here(back) => held = *back,
                                 Waited::AtTheBroker(settled) => return Some(settled),
                                 Waited::HandedOver => return None,
@@ -161,7 +166,7 @@ impl Shared {
                     };
                     let attempts = story.attempt.number();
                     let death = Death { failure, reason, verdict, rule: decision.rule, attempts };
-                    return self.park(held, story, death).await;
+                    return Box::pin(self.park(held, story, death)).await;
                 }
             }
         }
@@ -201,7 +206,7 @@ impl Shared {
         match unhandled {
             Unhandled::Failed(failure) => {
                 self.pills.cleared(held.mark);
-                self.failed(held, story, passage, failure.bounded()).await
+                Box::pin(self.failed(held, story, passage, failure.bounded())).await
             }
             Unhandled::Absent(problem) => {
                 self.gates.ended(passage, &Ended::Absent(&problem), &*self.watch);
@@ -275,12 +280,14 @@ impl Shared {
     async fn doomed(&self, cause: Cause) -> Option<bool> {
         let doom = self.gates.doomed(cause);
         let _held = self.room.hold();
+        let mut look = FIRST_LOOK;
         loop {
             match self.gates.judge(&doom, &*self.watch) {
                 Judgement::Park | Judgement::ParkAndWarn => return Some(true),
                 Judgement::Hold => return Some(false),
-                Judgement::Wait(left) => self.wait(left.min(LOOK)).await?,
+                Judgement::Wait(left) => self.wait(left.min(look)).await?,
             }
+            look = (look * 2).min(LONGEST_LOOK);
         }
     }
 

@@ -89,7 +89,7 @@ pub enum BuildError {
 const MOST_CONCURRENCY: usize = 65_536;
 const MOST_PREFETCH: usize = 1_048_576;
 /// Received and not settled, unless that is set: at least this, so that batches are worth their round trip.
-const LEAST_PREFETCH: usize = 1_024;
+const LEAST_PREFETCH: usize = 512;
 
 /// What a consumer is told. Everything but group and handler has a default.
 #[must_use = "a builder does nothing until it is built"]

@@ -187,6 +187,7 @@ impl Consumer {
         if let Some(first) = arrived.deliveries.first() {
             self.shared.queue.get_or_init(|| first.origin.queue.clone());
         }
+        self.settling.received(&arrived.deliveries);
         for delivery in arrived.deliveries {
             let lane = Lane::of(&delivery, self.order);
             let weight = self.shared.room.weigh(delivery.message.payload.0.len());
@@ -201,18 +202,18 @@ impl Consumer {
 
     fn spawn(&mut self, carried: Carried, lane: Option<Lane>, errand: Errand, arrived: Instant) {
         let shared = Arc::clone(&self.shared);
-        self.tasks.spawn(async move {
-            let going = process(shared, carried, lane.clone(), errand, arrived);
-            let settled = match AssertUnwindSafe(going).catch_unwind().await {
-                Ok(settled) => settled,
+        let of = lane.clone();
+        // No async block around it, which would keep room for it twice.
+        let going = AssertUnwindSafe(process(shared, carried, of, errand, arrived)).catch_unwind();
+        let task = going.map(|ended| {
+            let settled = ended.unwrap_or_else(|_panic| {
                 // A defect of ours took it down: it goes back when the source is closed.
-                Err(_panic) => {
-                    tracing::error!("consumer.defect");
-                    None
-                }
-            };
+                tracing::error!("consumer.defect");
+                None
+            });
             Through { lane, settled }
         });
+        self.tasks.spawn(task);
     }
 
     /// Passes on one message that is through, and every other that is by now.

@@ -61,6 +61,11 @@ impl Room {
         }
     }
 
+    /// Messages that may be unsettled at once, apart from those that wait.
+    pub(crate) fn prefetch(&self) -> usize {
+        self.prefetch
+    }
+
     pub(crate) fn received(&self, count: usize) {
         self.unsettled.fetch_add(count, Ordering::Relaxed);
     }

@@ -1,23 +1,28 @@
 //! Tells the broker what became of its messages, in batches, beside everything else.
 //!
-//! What is done while the last batch is told makes the next one. Where the broker takes a position for many
-//! (`cumulative_ack`), a batch waits for a moment, so that one position says more. What waits here is bounded by what
-//! may be unsettled at all: each delivery comes through here once.
+//! What is done while the last batch is told makes the next one. A batch waits for a moment as long as there is something in
+//! hand that could join it: a word to the broker costs both sides the more the fewer it says. Where the broker takes a
+//! position for many (`cumulative_ack`), what is done waits also for what came before it (`watermark.rs`). What waits here is bounded by what may be unsettled at all: each delivery comes through
+//! here once.
+
+mod watermark;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use dlo_core::broker::{BrokerError, Settled, Settler};
+use dlo_core::broker::{BrokerError, Delivery, Settled, Settler};
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::events::{Event, Watch};
 use crate::room::Room;
+use watermark::Watermark;
 
 /// Told at once.
 const BATCH: usize = 1_024;
-/// How long a batch that could be one position waits for more.
+/// How long a batch waits for more.
 const LINGER: Duration = Duration::from_millis(2);
 /// A batch that is this large does not wait.
 const ENOUGH: usize = 256;
@@ -25,18 +30,28 @@ const ENOUGH: usize = 256;
 /// The way to the worker; cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Settling {
-    to_worker: mpsc::UnboundedSender<Settled>,
+    to_worker: mpsc::UnboundedSender<News>,
+    /// Whether the worker wants to know what came.
+    cumulative: bool,
     finish: CancellationToken,
+}
+
+/// What the worker is told.
+#[derive(Debug)]
+enum News {
+    Received(Vec<u64>),
+    Settled(Settled),
 }
 
 /// A worker that has not begun.
 pub(crate) struct Unstarted {
     settler: Arc<dyn Settler>,
-    cumulative: bool,
     watch: Arc<dyn Watch>,
     room: Arc<Room>,
-    from_all: mpsc::UnboundedReceiver<Settled>,
+    from_all: mpsc::UnboundedReceiver<News>,
     finish: CancellationToken,
+    cumulative: bool,
+    watermark: Watermark,
 }
 
 /// The worker, for who must know how it ended; it ends with its handle.
@@ -51,13 +66,24 @@ impl Settling {
     ) -> (Self, Unstarted) {
         let (to_worker, from_all) = mpsc::unbounded_channel();
         let finish = CancellationToken::new();
-        let worker = Unstarted { settler, cumulative, watch, room, from_all, finish: finish.clone() };
-        (Self { to_worker, finish }, worker)
+        // The rest of the room is for those that are waited for, and for what is received next.
+        let watermark = Watermark::new(room.prefetch() / 2);
+        let told = finish.clone();
+        let worker = Unstarted { settler, watch, room, from_all, finish: told, cumulative, watermark };
+        (Self { to_worker, cumulative, finish }, worker)
+    }
+
+    /// Before any of them is settled.
+    pub(crate) fn received(&self, deliveries: &[Delivery]) {
+        if self.cumulative {
+            let numbers = deliveries.iter().map(Delivery::number).collect();
+            let _ = self.to_worker.send(News::Received(numbers));
+        }
     }
 
     pub(crate) fn settle(&self, settled: Settled) {
         // A worker that ended has told why; the delivery comes again.
-        let _ = self.to_worker.send(settled);
+        let _ = self.to_worker.send(News::Settled(settled));
     }
 
     /// Nothing more will come: what is there is told, and the worker ends.
@@ -72,13 +98,61 @@ impl Unstarted {
     }
 
     async fn run(mut self) -> Result<(), BrokerError> {
-        let mut batch = Vec::new();
+        let mut news = Vec::new();
         loop {
-            if !self.gather(&mut batch).await {
+            let more = self.hear(&mut news).await;
+            let batch = if more { self.watermark.due(Instant::now()) } else { self.watermark.all() };
+            self.tell(batch).await?;
+            if !more {
                 return Ok(());
             }
+        }
+    }
+
+    /// Takes what there is to know, as soon as there is something, or something is due. `false`: nothing more will come.
+    async fn hear(&mut self, news: &mut Vec<News>) -> bool {
+        let more = {
+            let next = self.watermark.next();
+            let due = async {
+                match next {
+                    Some(at) => tokio::time::sleep_until(at).await,
+                    None => std::future::pending().await,
+                }
+            };
+            let something = async {
+                tokio::select! {
+                    biased;
+                    _some = self.from_all.recv_many(news, BATCH) => {}
+                    () = due => {}
+                }
+            };
+            self.finish.run_until_cancelled(something).await.is_some()
+        };
+        if more && news.len() < ENOUGH.min(self.room.unsettled()) {
+            self.finish.run_until_cancelled(tokio::time::sleep(LINGER)).await;
+        }
+        // To the end only when nothing more comes: a batch must not grow with what comes meanwhile.
+        while (news.len() < BATCH || !more)
+            && let Ok(one) = self.from_all.try_recv()
+        {
+            news.push(one);
+        }
+        let now = Instant::now();
+        for one in news.drain(..) {
+            match one {
+                News::Received(numbers) => self.watermark.received(numbers),
+                News::Settled(settled) if self.cumulative => self.watermark.settled(settled, now),
+                News::Settled(settled) => self.watermark.tell(settled),
+            }
+        }
+        more
+    }
+
+    async fn tell(&mut self, mut batch: Vec<Settled>) -> Result<(), BrokerError> {
+        while !batch.is_empty() {
+            let later = batch.split_off(batch.len().min(BATCH));
             let told = batch.len();
-            let answer = self.settler.settle(std::mem::take(&mut batch)).await;
+            let answer = self.settler.settle(std::mem::replace(&mut batch, later)).await;
             self.room.settled(told);
             match answer {
                 Ok(()) => {}
@@ -89,19 +163,6 @@ impl Unstarted {
                 Err(error) => return Err(error),
             }
         }
-    }
-
-    /// `false`: nothing is left, and nothing more will come.
-    async fn gather(&mut self, batch: &mut Vec<Settled>) -> bool {
-        let some = self.finish.run_until_cancelled(self.from_all.recv_many(batch, BATCH)).await;
-        if self.cumulative && some.is_some() && batch.len() < ENOUGH {
-            self.finish.run_until_cancelled(tokio::time::sleep(LINGER)).await;
-        }
-        while batch.len() < BATCH
-            && let Ok(one) = self.from_all.try_recv()
-        {
-            batch.push(one);
-        }
-        !batch.is_empty()
+        Ok(())
     }
 }

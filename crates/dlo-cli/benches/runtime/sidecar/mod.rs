@@ -2,8 +2,8 @@
 //! writes in Node and in Python, and by Bento, with sixteen connections each.
 //!
 //! The clock is the handler's: from its first message to its last answer. Then the sidecar is stopped, and nothing may
-//! be left in the queue. What a sidecar adds to the age of a message is measured at half of what it could do: the age
-//! at the handler less the age at a bare loop on the same queue.
+//! be left in the queue. What a sidecar adds to the age of a message is measured at half of what it can do while messages
+//! are published on the same machine: the age at the handler less the age at a bare loop on the same queue.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -39,8 +39,8 @@ pub(crate) async fn run(asked: &Asked) {
     let server = Rabbitmq::own().await;
     let scratch = tempfile::tempdir().expect("a directory for the run");
     let bench = Bench::new(server.url(), scratch.path()).await;
-    let rate = bench.contest(asked).await;
-    bench.latency(asked.rounds, rate / 2.0).await;
+    bench.contest(asked).await;
+    bench.latency(asked).await;
     slow::run(&bench, asked).await;
 }
 
@@ -65,8 +65,8 @@ impl<'a> Bench<'a> {
         Self { url, section, channel, scratch, bento: Bento::new(scratch) }
     }
 
-    /// Everybody at full speed; our rate.
-    async fn contest(&self, asked: &Asked) -> f64 {
+    /// Everybody at full speed.
+    async fn contest(&self, asked: &Asked) {
         let mut ours = Runner::new("dlo consume");
         let mut batch = Runner::new("dlo consume, ten a request");
         let mut bare = Runner::new("bare loop");
@@ -108,7 +108,6 @@ impl<'a> Bench<'a> {
             runner::show("W8", "RabbitMQ to HTTP", &[&bento]);
             ours.against(&bento, "sidecar.bento");
         }
-        ours.rate()
     }
 
     /// Fills the queue and has a sidecar empty it into a handler.
@@ -171,11 +170,12 @@ impl<'a> Bench<'a> {
     }
 
     /// Ages of messages at half load, at our handler and at a bare loop, in turns.
-    async fn latency(&self, rounds: u64, rate: f64) {
+    async fn latency(&self, asked: &Asked) {
+        let rate = self.sustained(asked.messages).await / 2.0;
         println!(" latency added at {rate:.0} messages/s");
         let count = (rate * pace::SECONDS) as u64;
         let (mut p50, mut p99) = (Vec::new(), Vec::new());
-        for round in 0..=rounds {
+        for round in 0..=asked.rounds {
             let mut handler = Handler::start(count, false);
             let worker = Worker::start(&mut self.ours(handler.port, CONNECTIONS.into(), 1));
             let ours = self.paced(&mut handler, rate, count).await;
@@ -189,6 +189,16 @@ impl<'a> Bench<'a> {
         }
         record::figure("sidecar.p50", "ms", Median::of(p50));
         record::figure("sidecar.p99", "ms", Median::of(p99));
+    }
+
+    /// Messages a second that we take while as many are published.
+    async fn sustained(&self, messages: u64) -> f64 {
+        let mut handler = Handler::start(messages, false);
+        let _worker = Worker::start(&mut self.ours(handler.port, CONNECTIONS.into(), 1));
+        self.consumed().await;
+        pace::keep_up(&self.channel, QUEUE, messages).await;
+        let saw = tokio::task::block_in_place(|| handler.wait());
+        messages as f64 / saw.spent.as_secs_f64()
     }
 
     async fn paced(&self, handler: &mut Handler, rate: f64, count: u64) -> Saw {

@@ -1,8 +1,9 @@
-//! Messages at an even pace, each with the moment of its publish.
+//! Messages at an even pace, or as fast as they are taken, each with the moment of its publish.
 
 use std::time::Duration;
 
-use lapin::options::BasicPublishOptions;
+use lapin::options::{BasicPublishOptions, QueueDeclareOptions};
+use lapin::types::FieldTable;
 use lapin::{BasicProperties, Channel};
 use tokio::time::{Instant, MissedTickBehavior};
 
@@ -12,9 +13,36 @@ use super::age;
 pub(crate) const SECONDS: f64 = 5.0;
 const TICK: Duration = Duration::from_millis(1);
 
+/// Messages between two looks at the queue, and how many may wait in it.
+const LOOK: u64 = 500;
+const AHEAD: u32 = 1_000;
+
+/// Publishes `count` messages as fast as they are taken: the queue stays short.
+pub(crate) async fn keep_up(channel: &Channel, queue: &str, count: u64) {
+    for sent in 0..count {
+        if sent % LOOK == 0 {
+            while depth(channel, queue).await >= AHEAD {
+                tokio::time::sleep(TICK).await;
+            }
+        }
+        send(channel, queue).await;
+    }
+}
+
+async fn depth(channel: &Channel, queue: &str) -> u32 {
+    let look = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
+    let queue = channel.queue_declare(queue.into(), look, FieldTable::default()).await;
+    queue.expect("the queue is there").message_count()
+}
+
+async fn send(channel: &Channel, queue: &str) {
+    let persistent = BasicProperties::default().with_delivery_mode(2);
+    let (options, body) = (BasicPublishOptions::default(), age::stamped());
+    channel.basic_publish("".into(), queue.into(), options, &body, persistent).await.expect("publish");
+}
+
 /// Publishes `count` messages, as many at each tick as are due by then.
 pub(crate) async fn publish(channel: &Channel, queue: &str, rate: f64, count: u64) {
-    let persistent = BasicProperties::default().with_delivery_mode(2);
     let mut ticks = tokio::time::interval(TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
     let began = Instant::now();
@@ -23,10 +51,7 @@ pub(crate) async fn publish(channel: &Channel, queue: &str, rate: f64, count: u6
         ticks.tick().await;
         let due = (began.elapsed().as_secs_f64() * rate) as u64;
         while sent < due.min(count) {
-            let options = BasicPublishOptions::default();
-            let body = age::stamped();
-            let sending = channel.basic_publish("".into(), queue.into(), options, &body, persistent.clone());
-            sending.await.expect("publish");
+            send(channel, queue).await;
             sent += 1;
         }
     }

@@ -30,7 +30,8 @@ use crate::story::Story;
 const BY_BREAKER: &str = "policy:circuit_open";
 const BY_POISON: &str = "policy:poison";
 const BY_LANE: &str = "policy:parked_behind";
-/// A message out of its delivery.
+
+/// A message out of its delivery. Boxed: it is passed from step to step.
 pub(crate) struct Held {
     pub(crate) message: Message,
     /// Where it stands at the broker now; its first place is in its story.
@@ -56,13 +57,13 @@ impl Shared {
     /// Waits, or has the broker wait. `None`: the shutdown came.
     pub(crate) async fn put_off(
         &self,
-        held: Held,
+        held: Box<Held>,
         story: &mut Story,
         after: Duration,
         stage: Stage,
     ) -> Option<Waited> {
         if stage == Stage::Quick {
-            return self.wait(after).await.map(|()| Waited::Here(Box::new(held)));
+            return self.wait(after).await.map(|()| Waited::Here(held));
         }
         story.due = Some(self.clock.now().plus(after));
         let ordered = held.lane.is_some();
@@ -92,29 +93,34 @@ impl Shared {
                     self.stuck(lane);
                 }
                 let _held = self.room.hold();
-                self.wait(after).await.map(|()| Waited::Here(Box::new(held)))
+                self.wait(after).await.map(|()| Waited::Here(held))
             }
         }
     }
 
-    async fn republish(&self, held: Held, story: &Story, after: Duration) {
+    async fn republish(&self, held: Box<Held>, story: &Story, after: Duration) {
         // The partition it came from, explicitly: clients hash keys differently.
         let to = Destination { queue: held.place.queue.clone(), partition: held.place.partition };
         let aim = Some(self.letters.group.clone()).filter(|_| self.capabilities.groups);
         let content = Content::Retry { hop: Box::new(story.hop()), aim };
-        let Held { message, right, weight, .. } = held;
+        let Held { message, right, weight, .. } = *held;
         self.outbox
             .send(Parcel { to, delay: Some(after), message, content, right, awaited: None, weight })
             .await;
     }
 
     /// Parks a message that was not tried.
-    pub(crate) async fn park_unheard(&self, held: Held, story: Story, mut death: Death) -> Option<Settled> {
+    pub(crate) async fn park_unheard(
+        &self,
+        held: Box<Held>,
+        story: Box<Story>,
+        mut death: Death,
+    ) -> Option<Settled> {
         death.attempts = story.attempt.number() - 1;
         self.park(held, story, death).await
     }
 
-    pub(crate) async fn park(&self, held: Held, story: Story, death: Death) -> Option<Settled> {
+    pub(crate) async fn park(&self, held: Box<Held>, story: Box<Story>, death: Death) -> Option<Settled> {
         if let (Some(lane), Behind::Park) = (&held.lane, self.behind) {
             self.stuck(lane);
         }
@@ -123,7 +129,7 @@ impl Shared {
         let envelope = Box::new(self.letters.envelope(id, &story, &death, self.clock.now()));
         let to = self.letters.destination(&held.place.queue, held.place.partition, &death);
         let content = Content::Letter { envelope, known };
-        let Held { message, right, weight, mark, lane, .. } = held;
+        let Held { message, right, weight, mark, lane, .. } = *held;
         let (rung, safe) = oneshot::channel();
         let elsewhere = lane.is_some() && !self.only_instance;
         let awaited = Some(if elsewhere { Awaited::Confirmed(rung) } else { Awaited::Kept(rung) });

@@ -75,7 +75,7 @@ pub(crate) async fn process(
     let counted = delivery.delivery_count.unwrap_or(1);
     let remembered = shared.remembered(&delivery);
     let recalled = remembered.is_some();
-    let mut story = remembered.unwrap_or_else(|| shared.told(&delivery));
+    let mut story = Box::new(remembered.unwrap_or_else(|| shared.told(&delivery)));
     let mut context = Context {
         origin: story.origin.clone(),
         published_at: story.published_at,
@@ -92,7 +92,7 @@ pub(crate) async fn process(
     // What the broker counts beyond all attempts there can be is not explained by retries.
     let explained = if recalled { counted } else { shared.policy.retry.attempts.get() + 1 };
     let unexplained = counted.saturating_sub(explained);
-    let mut held = Held { message, place, right, lane, mark, unexplained, arrived, weight };
+    let mut held = Box::new(Held { message, place, right, lane, mark, unexplained, arrived, weight });
     if shared.outbox.has_graves() {
         let death = story.death_id(&held.message, &shared.letters.group);
         held.right = match shared.outbox.adopt(death, held.right) {
@@ -112,7 +112,7 @@ pub(crate) async fn process(
     }
     if let Some(early) = story.early(shared.clock.now()) {
         match Box::pin(shared.put_off(held, &mut story, early, Stage::Delayed)).await? {
-            Waited::Here(back) => held = *back,
+            Waited::Here(back) => held = back,
             Waited::AtTheBroker(settled) => return Some(settled),
             Waited::HandedOver => return None,
         }
@@ -121,7 +121,12 @@ pub(crate) async fn process(
 }
 
 impl Shared {
-    async fn attempts(&self, mut held: Held, mut story: Story, context: &mut Context) -> Option<Settled> {
+    async fn attempts(
+        &self,
+        mut held: Box<Held>,
+        mut story: Box<Story>,
+        context: &mut Context,
+    ) -> Option<Settled> {
         let mut in_vain = 0_u32;
         loop {
             context.attempt = story.attempt;
@@ -155,7 +160,7 @@ impl Shared {
                             self.tell_retry(&story, &failure, after, stage);
                             story.next_attempt();
                             match Box::pin(self.put_off(held, &mut story, after, stage)).await? {
-                                Waited::Here(back) => held = *back,
+                                Waited::Here(back) => held = back,
                                 Waited::AtTheBroker(settled) => return Some(settled),
                                 Waited::HandedOver => return None,
                             }

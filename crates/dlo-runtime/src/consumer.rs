@@ -12,10 +12,11 @@ use dlo_core::classify::Ruleset;
 use futures::FutureExt;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
-use tokio::sync::{RwLock, Semaphore, mpsc};
+use tokio::sync::{RwLock, Semaphore, mpsc, oneshot};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::attempts::{Errand, process};
 use crate::builder::ConsumerBuilder;
@@ -155,8 +156,27 @@ impl Consumer {
 
     /// Runs until `shutdown`, then drains. An error is one that waiting does not mend: a queue that is missing, a right
     /// that is not given.
-    pub async fn run(mut self, shutdown: impl Future<Output = ()> + Send) -> Result<(), BrokerError> {
-        let mut shutdown = std::pin::pin!(shutdown);
+    pub async fn run(self, shutdown: impl Future<Output = ()> + Send) -> Result<(), BrokerError> {
+        let (stop, stopped) = oneshot::channel();
+        // A task of its own: a loop that `block_on` polls is on another thread than the messages, and to wake it for each of
+        // them costs more than it does.
+        let mut going = AbortOnDropHandle::new(tokio::spawn(self.go(stopped)));
+        let ended = tokio::select! {
+            biased;
+            () = shutdown => {
+                // One that ended meanwhile says how.
+                let _ = stop.send(());
+                going.await
+            }
+            ended = &mut going => ended,
+        };
+        ended.unwrap_or_else(|defect| match defect.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(_aborted) => Err(BrokerError::Closed),
+        })
+    }
+
+    async fn go(mut self, mut shutdown: oneshot::Receiver<()>) -> Result<(), BrokerError> {
         let Some((source, worker)) = self.ends.take() else { return Err(BrokerError::Closed) };
         let mut settled = worker.start();
         self.shared.outbox.take_up().await;
@@ -170,7 +190,7 @@ impl Consumer {
             // In this order, so that a run can be repeated: what arrives is bounded by what is through, so neither starves.
             tokio::select! {
                 biased;
-                () = &mut shutdown => return self.drain(receiving, settled).await,
+                _told = &mut shutdown => return self.drain(receiving, settled).await,
                 arrived = receiving.batches.recv() => match arrived {
                     Some(Ok(arrived)) => self.begin(arrived),
                     Some(Err(error)) => return Err(error),

@@ -4,7 +4,8 @@
 //! what it brought, so nothing is lost by cancelling. Who takes full batches of [`AHEAD_FROM`] or more gets the next
 //! one read ahead while it works on this one; that one counts as in flight.
 //!
-//! Bounded: one batch read ahead, each of at most `prefetch` entries (twice that, when as many are delivered again).
+//! Bounded: one batch read ahead beside what is left of the one before, each of at most `prefetch` entries (twice that, when
+//! as many are delivered again).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -58,7 +59,7 @@ impl RedisSource {
     /// Hands out what is ready, and sees to it that the wire is busy meanwhile.
     fn hand_out(&mut self, max: usize) -> Vec<Delivery> {
         let batch: Vec<Taken> = self.ready.drain(..self.ready.len().min(max)).collect();
-        if batch.len() == max && max >= AHEAD_FROM && self.ready.is_empty() && self.reading.is_none() {
+        if batch.len() == max && max >= AHEAD_FROM && self.ready.len() < max && self.reading.is_none() {
             self.start(max, Duration::ZERO);
         }
         let tags = self.seat.hand_out(batch.iter().map(|taken| taken.entry.id));

@@ -21,9 +21,6 @@ const GROUP: &str = "bench";
 const DEAD: &str = "orders.dlq";
 /// FastStream refuses what it cannot handle: its queue says where that goes.
 const REFUSING: &str = "orders.refusing";
-/// Messages at the end of a queue with poison in it, for ours and the bare loop: more than are received and not settled at
-/// once. Behind the last poisoned one the brake waits for a second for others to end, which a queue that goes on does not show.
-const HEALTHY: u64 = 3_000;
 /// How long the broker may take to move what was refused.
 const MOVED: Duration = Duration::from_secs(5);
 
@@ -124,7 +121,7 @@ impl Bench {
 
     /// A runner of this program, ours or bare, on a queue filled for it.
     async fn own(&self, role: &[&str], messages: u64, percent: u64) -> Done {
-        let healthy = if percent > 0 { HEALTHY } else { 0 };
+        let healthy = order::healthy(percent);
         let count = (messages + healthy).to_string();
         let words = [role, &[QUEUE, GROUP, &count]].concat();
         let broker = order::broker(&self.section).await;

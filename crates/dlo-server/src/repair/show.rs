@@ -1,5 +1,6 @@
 //! A message before and after its repair, as people compare them: key and headers by line, JSON with one member a line,
-//! other text as it is, bytes as hex.
+//! other text as it is, bytes as hex. What was no JSON, such as a body that was cut off, is compared as it stands even if
+//! it is JSON now: laid out, nothing of it would look the same.
 
 use std::fmt::Write as _;
 
@@ -15,7 +16,11 @@ const HEX: usize = 4 * 1024;
 /// What differs, as a unified diff; empty where nothing does.
 pub(crate) fn difference(before: &Message, after: &Message) -> String {
     let head = diff::unified(&envelope(before), &envelope(after));
-    let body = diff::unified(&payload(&before.payload.0), &payload(&after.payload.0));
+    let (old, new) = (&before.payload.0, &after.payload.0);
+    let body = match (json::pretty(old, LAID_OUT), json::pretty(new, LAID_OUT)) {
+        (Some(old), Some(new)) => diff::unified(&old, &new),
+        _ => diff::unified(&payload(old), &payload(new)),
+    };
     match (head.is_empty(), body.is_empty()) {
         (true, _) => body,
         (false, true) => format!("key and headers\n{head}"),
@@ -50,9 +55,6 @@ fn text(bytes: &[u8]) -> String {
 }
 
 fn payload(bytes: &[u8]) -> String {
-    if let Some(pretty) = json::pretty(bytes, LAID_OUT) {
-        return pretty;
-    }
     match std::str::from_utf8(bytes) {
         Ok(text) => text.to_string(),
         Err(_) => bytes[..bytes.len().min(HEX)].chunks(32).map(|line| hex(line) + "\n").collect(),
@@ -85,6 +87,12 @@ mod tests {
         let expected = "@@ -1,4 +1,4 @@\n {\n   \"id\": 12345678901234567890123,\n-  \"amount\": 19.90\n+  \"amount\": 1990\n }\n";
         assert_eq!(shown, expected);
         assert_eq!(difference(&before, &before), "");
+    }
+
+    #[test]
+    fn a_body_that_was_cut_off_is_compared_as_it_stands() {
+        let shown = difference(&message(br#"{"id":1,"pin":"5"#), &message(br#"{"id":1,"pin":"560034"}"#));
+        assert_eq!(shown, "@@ -1,1 +1,1 @@\n-{\"id\":1,\"pin\":\"5\n+{\"id\":1,\"pin\":\"560034\"}\n");
     }
 
     #[test]

@@ -124,7 +124,7 @@ pub(crate) async fn page(
         created: When::new(replay.created_at, now),
         started: replay.started_at.map(|at| When::new(at, now)),
         ended: replay.ended_at.map(|at| When::new(at, now)),
-        total: words::number(replay.counts.total()),
+        total: words::letters(replay.counts.total()),
         bar: draw::progress(&replay.counts),
         outcomes: outcomes(&replay),
         success: success(&replay),

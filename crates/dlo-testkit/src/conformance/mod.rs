@@ -131,6 +131,34 @@ impl<'a> Bench<'a> {
         all
     }
 
+    /// Exactly these bodies come to stand in the queue since `from`. A transaction that was confirmed may be seen a moment later:
+    /// its markers are on their way to the partitions.
+    pub(crate) async fn expect_since(&self, from: &[Position], expected: &[&str]) {
+        let deadline = tokio::time::Instant::now() + self.patience().arrival;
+        loop {
+            let bodies = self.read_since(from).await;
+            if bodies == expected {
+                return;
+            }
+            assert!(tokio::time::Instant::now() < deadline, "expected {expected:?}, read {bodies:?}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Where the queue ends when everything that was published before is seen.
+    pub(crate) async fn ends_behind_all(&self) -> Vec<Position> {
+        let deadline = tokio::time::Instant::now() + self.patience().arrival;
+        loop {
+            let ends = self.broker.ends(&self.queue).await.expect("queues have positions");
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            let later = self.read_since(&ends).await;
+            if later.is_empty() {
+                return ends;
+            }
+            assert!(tokio::time::Instant::now() < deadline, "the ends stay before {later:?}");
+        }
+    }
+
     /// The bodies of what stands in the queue between `from` and its end now, sorted.
     pub(crate) async fn read_since(&self, from: &[Position]) -> Vec<String> {
         let ends = self.broker.ends(&self.queue).await.expect("queues have positions");

@@ -85,7 +85,7 @@ pub async fn a_fenced_publisher_adds_nothing_after_its_successor_was_made(lab: &
         assert!(late.iter().all(|one| matches!(one, Err(PublishError::Fenced(_)))), "{late:?}");
     }
     confirmed(&bench, &second, vec![send("4", keyed("k", "after"))]).await;
-    assert_eq!(bench.read_since(&before).await, ["after", "before"]);
+    bench.expect_since(&before, &["after", "before"]).await;
     let mut source = bench.join("g").await;
     assert_eq!(sorted(texts(&bench.receive(&mut source, 2).await)), ["after", "before"]);
     bench.expect_silence(&mut source).await;
@@ -105,11 +105,10 @@ pub async fn what_is_published_since_the_ends_is_read_from_there(lab: &dyn Lab) 
             .collect()
     };
     confirmed(&bench, &publisher, numbered(0)).await;
-    let ends = bench.broker.ends(&bench.queue).await.expect("looking is free");
-    assert_eq!(bench.read_since(&ends).await, Vec::<String>::new());
+    let ends = bench.ends_behind_all().await;
     confirmed(&bench, &publisher, numbered(10)).await;
-    let expected: Vec<String> = (10..20).map(|n| format!("{n:02}")).collect();
-    assert_eq!(bench.read_since(&ends).await, expected);
+    let expected = ["10", "11", "12", "13", "14", "15", "16", "17", "18", "19"];
+    bench.expect_since(&ends, &expected).await;
 }
 
 pub async fn a_group_has_passed_what_it_settled_and_not_what_it_holds(lab: &dyn Lab) {

@@ -92,7 +92,7 @@ test("the keyboard alone leads from the letter to a plan and starts it", async (
   await page.goto(`${office.url}/letters/${letter}`);
   await page.keyboard.press("R");
   await page.waitForURL(/\/replays\/new\?q=id/);
-  assert.match(await page.locator("main").innerText(), /1 open letter match/);
+  assert.match(await page.locator("main").innerText(), /1 open letter as of now/);
   await page.goto(`${office.url}/replays/new?q=class:KeyError`);
   await page.getByLabel(/what was fixed/).focus();
   await page.keyboard.type("the tax table has the new districts");

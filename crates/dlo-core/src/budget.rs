@@ -2,7 +2,7 @@
 //!
 //! A first try earns a share of a retry; a retry spends one; both are forgotten after the window. What is earned is spent
 //! evenly, a tenth of it in a tenth of the window: what was saved up in calm times must not fall on a dependency in the
-//! moment it weakens. A retry that comes through is given back, so the end of an outage is not slowed by the budget: only
+//! moment it weakens. What this very moment earns may be spent in it, so a consumer that has just begun is not held back. A retry that comes through is given back, so the end of an outage is not slowed by the budget: only
 //! retries in vain are bounded. A small floor lets a quiet queue retry at all. When the budget is spent a retry waits,
 //! which costs it no attempt.
 
@@ -104,8 +104,9 @@ impl RetryBudget {
     pub fn retry(&mut self, now: Timestamp) -> Grant {
         let spent = self.window.sum(now);
         let allowed = self.allowed(spent.all);
-        let evenly = allowed.div_ceil(SLOTS as u64).max(u64::from(self.config.floor));
-        if spent.marked >= allowed || self.window.newest().marked >= evenly {
+        let newest = self.window.newest();
+        let evenly = allowed.div_ceil(SLOTS as u64).max(self.allowed(newest.all));
+        if spent.marked >= allowed || newest.marked >= evenly {
             return Grant::Wait(self.window.until_change(now));
         }
         self.window.add(now, Counts { all: 0, marked: 1 });
@@ -149,6 +150,16 @@ mod tests {
             seconds.iter().sum::<usize>() <= 2_000 && seconds.iter().all(|one| *one <= 200),
             "{seconds:?}"
         );
+    }
+
+    #[test]
+    fn what_a_moment_earns_may_be_spent_in_it_and_what_was_saved_may_not() {
+        let mut budget = RetryBudget::new(BudgetConfig::default());
+        (0..1_000).for_each(|n| budget.first_try(at(n % 1_000)));
+        assert_eq!(granted(&mut budget, at(999), 1_000), 200, "it has just begun");
+        let mut budget = RetryBudget::new(BudgetConfig::default());
+        (0..9_000).for_each(|n| budget.first_try(at(n)));
+        assert_eq!(granted(&mut budget, at(9_000), 1_000), 180, "a tenth of what nine seconds earned");
     }
 
     #[test]

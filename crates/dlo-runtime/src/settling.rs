@@ -122,11 +122,11 @@ impl Unstarted {
             let something = async {
                 tokio::select! {
                     biased;
-                    _some = self.from_all.recv_many(news, BATCH) => {}
-                    () = due => {}
+                    count = self.from_all.recv_many(news, BATCH) => count > 0,
+                    () = due => true,
                 }
             };
-            self.finish.run_until_cancelled(something).await.is_some()
+            self.finish.run_until_cancelled(something).await.unwrap_or(false)
         };
         if more && news.len() < ENOUGH.min(self.room.unsettled()) {
             self.finish.run_until_cancelled(tokio::time::sleep(LINGER)).await;
@@ -140,7 +140,7 @@ impl Unstarted {
         let now = Instant::now();
         for one in news.drain(..) {
             match one {
-                News::Received(numbers) => self.watermark.received(numbers),
+                News::Received(numbers) => self.watermark.received(numbers, now),
                 News::Settled(settled) if self.cumulative => self.watermark.settled(settled, now),
                 News::Settled(settled) => self.watermark.tell(settled),
             }

@@ -236,12 +236,16 @@ impl Bench {
 
     /// Messages that wait in a queue, by the server's own count.
     async fn depth(&self, queue: &str) -> u64 {
-        let look = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
-        let queue = self.channel.queue_declare(queue.into(), look, FieldTable::default()).await;
-        queue.expect("the queue is there").message_count().into()
+        look(&self.channel, queue).await.message_count().into()
     }
 
     async fn purge(&self, queue: &str) {
         self.channel.queue_purge(queue.into(), QueuePurgeOptions::default()).await.expect("purge");
     }
+}
+
+/// What the server says of a queue.
+pub(crate) async fn look(channel: &Channel, queue: &str) -> lapin::Queue {
+    let passive = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
+    channel.queue_declare(queue.into(), passive, FieldTable::default()).await.expect("the queue is there")
 }

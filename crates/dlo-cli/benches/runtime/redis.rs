@@ -9,7 +9,6 @@ use dlo_core::broker::TopologySpec;
 use dlo_testkit::harness::redis::Redis;
 
 use crate::child::{self, Done};
-use crate::order::healthy;
 use crate::peer::Depths;
 use crate::redis_bare::connect;
 use crate::runner::{self, Runner};
@@ -125,8 +124,9 @@ impl Bench {
         let spec = TopologySpec::new(STREAM, DEAD, 5);
         broker.topology().apply(&spec).await.expect("make the streams");
         order::fill(&broker, STREAM, messages, percent).await;
-        order::fill(&broker, STREAM, healthy(percent), 0).await;
-        let messages = messages + healthy(percent);
+        let healthy = order::healthy(percent);
+        order::fill(&broker, STREAM, healthy, 0).await;
+        let messages = messages + healthy;
         let count = messages.to_string();
         let words = [role, &[STREAM, GROUP, &count]].concat();
         let done = tokio::task::block_in_place(|| child::run(&words));

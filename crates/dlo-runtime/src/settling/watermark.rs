@@ -6,21 +6,24 @@
 //! hole closes, one word is enough.
 //!
 //! A crash meanwhile has what is kept here delivered and handled once more, as what is in handlers is. That is why both the
-//! time and the number are bounded.
+//! time and the number are bounded. A hole that stays, of a slow handler or of a delivery that nobody will settle any more,
+//! is not waited for again and again: it counts for a second.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use dlo_core::broker::{Settled, Settlement};
 use tokio::time::Instant;
 
 /// The longest that one waits for those before it.
-pub(super) const LONGEST: Duration = Duration::from_millis(100);
+const LONGEST: Duration = Duration::from_millis(100);
+/// How long after its delivery anybody waits for one.
+const HOLE: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(super) struct Watermark {
-    /// In somebody's hands, by the number of their delivery, which counts up.
-    open: BTreeSet<u64>,
+    /// In somebody's hands, by the number of their delivery, which counts up, and since when.
+    open: BTreeMap<u64, Instant>,
     kept: BTreeMap<u64, Settled>,
     /// Until when each is kept, in their order; some of them are told already.
     until: VecDeque<(Instant, u64)>,
@@ -31,11 +34,11 @@ pub(super) struct Watermark {
 
 impl Watermark {
     pub(super) fn new(most: usize) -> Self {
-        Self { open: BTreeSet::new(), kept: BTreeMap::new(), until: VecDeque::new(), most, due: Vec::new() }
+        Self { open: BTreeMap::new(), kept: BTreeMap::new(), until: VecDeque::new(), most, due: Vec::new() }
     }
 
-    pub(super) fn received(&mut self, numbers: impl IntoIterator<Item = u64>) {
-        self.open.extend(numbers);
+    pub(super) fn received(&mut self, numbers: impl IntoIterator<Item = u64>, now: Instant) {
+        self.open.extend(numbers.into_iter().map(|number| (number, now)));
     }
 
     /// Is told as soon as anything is.
@@ -56,8 +59,11 @@ impl Watermark {
 
     /// What is to be told now.
     pub(super) fn due(&mut self, now: Instant) -> Vec<Settled> {
-        let above = match self.open.first() {
-            Some(oldest) => self.kept.split_off(oldest),
+        while self.open.first_key_value().is_some_and(|(_, since)| now.duration_since(*since) >= HOLE) {
+            self.open.pop_first();
+        }
+        let above = match self.open.first_key_value() {
+            Some((oldest, _)) => self.kept.split_off(oldest),
             None => BTreeMap::new(),
         };
         let below = std::mem::replace(&mut self.kept, above);
@@ -97,9 +103,9 @@ mod tests {
         Delivery::new(Message::default(), origin, DeliveryTag(tag)).settle(how)
     }
 
-    fn with(open: std::ops::RangeInclusive<u64>, most: usize) -> Watermark {
+    fn with(open: std::ops::RangeInclusive<u64>, most: usize, now: Instant) -> Watermark {
         let mut watermark = Watermark::new(most);
-        watermark.received(open);
+        watermark.received(open, now);
         watermark
     }
 
@@ -114,7 +120,8 @@ mod tests {
 
     #[test]
     fn what_is_behind_a_hole_is_told_when_the_hole_closes() {
-        let (mut watermark, now) = (with(1..=6, 100), Instant::now());
+        let now = Instant::now();
+        let mut watermark = with(1..=6, 100, now);
         assert_eq!(done(&mut watermark, [1, 2], now), [1, 2]);
         assert!(done(&mut watermark, [6, 4, 5], now).is_empty());
         assert_eq!(done(&mut watermark, [3], now), [3, 4, 5, 6]);
@@ -123,7 +130,8 @@ mod tests {
 
     #[test]
     fn nothing_is_kept_longer_than_a_moment() {
-        let (mut watermark, now) = (with(1..=4, 100), Instant::now());
+        let now = Instant::now();
+        let mut watermark = with(1..=4, 100, now);
         assert!(done(&mut watermark, [2], now).is_empty());
         let later = now + LONGEST / 2;
         assert!(done(&mut watermark, [4], later).is_empty());
@@ -133,15 +141,28 @@ mod tests {
     }
 
     #[test]
+    fn a_hole_that_stays_is_waited_for_once_and_closes_without_harm() {
+        let now = Instant::now();
+        let mut watermark = with(1..=2, 100, now);
+        let later = now + HOLE;
+        watermark.received(3..=4, later);
+        assert_eq!(done(&mut watermark, [3], later), [3], "nobody waits for 1 and 2 any more");
+        assert_eq!(done(&mut watermark, [1, 4], later), [1, 4]);
+        assert!(watermark.open.is_empty(), "what is never settled is forgotten");
+    }
+
+    #[test]
     fn no_more_is_kept_than_the_bound() {
-        let (mut watermark, now) = (with(1..=10, 3), Instant::now());
+        let now = Instant::now();
+        let mut watermark = with(1..=10, 3, now);
         assert_eq!(done(&mut watermark, 2..=7, now), [2, 3, 4], "the oldest");
         assert_eq!(tags_of(&watermark.all()), [5, 6, 7]);
     }
 
     #[test]
     fn what_comes_again_or_is_refused_waits_for_nobody() {
-        let (mut watermark, now) = (with(1..=3, 100), Instant::now());
+        let now = Instant::now();
+        let mut watermark = with(1..=3, 100, now);
         watermark.settled(settled(3, Settlement::Refuse), now);
         watermark.settled(settled(2, Settlement::Again { after: Duration::ZERO }), now);
         assert_eq!(tags_of(&watermark.due(now)), [3, 2]);

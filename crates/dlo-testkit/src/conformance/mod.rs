@@ -128,6 +128,9 @@ impl<'a> Bench<'a> {
             assert!(!left.is_zero(), "expected {count} deliveries, {} came: {:?}", all.len(), texts(&all));
             all.extend(source.receive(count - all.len(), left).await.expect("the broker is up"));
         }
+        if self.capabilities().cumulative_ack {
+            assert!(all.is_sorted_by(|one, next| one.number() < next.number()), "deliveries do not count up");
+        }
         all
     }
 
@@ -142,20 +145,6 @@ impl<'a> Bench<'a> {
             }
             assert!(tokio::time::Instant::now() < deadline, "expected {expected:?}, read {bodies:?}");
             tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    }
-
-    /// Where the queue ends when everything that was published before is seen.
-    pub(crate) async fn ends_behind_all(&self) -> Vec<Position> {
-        let deadline = tokio::time::Instant::now() + self.patience().arrival;
-        loop {
-            let ends = self.broker.ends(&self.queue).await.expect("queues have positions");
-            tokio::time::sleep(Duration::from_millis(200)).await;
-            let later = self.read_since(&ends).await;
-            if later.is_empty() {
-                return ends;
-            }
-            assert!(tokio::time::Instant::now() < deadline, "the ends stay before {later:?}");
         }
     }
 

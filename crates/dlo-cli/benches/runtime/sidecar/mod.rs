@@ -16,6 +16,7 @@ use lapin::{Channel, Connection, ConnectionProperties};
 use crate::child::{Done, ROLE};
 use crate::measure::Median;
 use crate::peer::Worker;
+use crate::rabbitmq::look;
 use crate::runner::{self, Runner};
 use crate::{Asked, interpreter, node, order, record};
 use bento::Bento;
@@ -126,9 +127,7 @@ impl<'a> Bench<'a> {
     }
 
     async fn must_be_empty(&self) {
-        let look = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
-        let queue = self.channel.queue_declare(QUEUE.into(), look, FieldTable::default()).await;
-        assert_eq!(queue.expect("the queue is there").message_count(), 0, "messages were left");
+        assert_eq!(look(&self.channel, QUEUE).await.message_count(), 0, "messages were left");
     }
 
     /// `dlo consume` with so many requests at once.
@@ -211,12 +210,7 @@ impl<'a> Bench<'a> {
 
     /// Waits until somebody consumes the queue.
     async fn consumed(&self) {
-        let look = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
-        loop {
-            let queue = self.channel.queue_declare(QUEUE.into(), look, FieldTable::default()).await;
-            if queue.expect("the queue is there").consumer_count() == 1 {
-                return;
-            }
+        while look(&self.channel, QUEUE).await.consumer_count() != 1 {
             tokio::time::sleep(std::time::Duration::from_millis(10)).await;
         }
     }

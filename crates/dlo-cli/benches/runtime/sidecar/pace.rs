@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use lapin::options::{BasicPublishOptions, QueueDeclareOptions};
-use lapin::types::FieldTable;
+use lapin::options::BasicPublishOptions;
 use lapin::{BasicProperties, Channel};
 use tokio::time::{Instant, MissedTickBehavior};
 
 use super::age;
+use crate::rabbitmq::look;
 
 /// How long a paced run lasts.
 pub(crate) const SECONDS: f64 = 5.0;
@@ -21,18 +21,12 @@ const AHEAD: u32 = 1_000;
 pub(crate) async fn keep_up(channel: &Channel, queue: &str, count: u64) {
     for sent in 0..count {
         if sent % LOOK == 0 {
-            while depth(channel, queue).await >= AHEAD {
+            while look(channel, queue).await.message_count() >= AHEAD {
                 tokio::time::sleep(TICK).await;
             }
         }
         send(channel, queue).await;
     }
-}
-
-async fn depth(channel: &Channel, queue: &str) -> u32 {
-    let look = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
-    let queue = channel.queue_declare(queue.into(), look, FieldTable::default()).await;
-    queue.expect("the queue is there").message_count()
 }
 
 async fn send(channel: &Channel, queue: &str) {

@@ -88,8 +88,12 @@ pub enum BuildError {
 /// Messages in the hands of handlers at once, and received and not settled.
 const MOST_CONCURRENCY: usize = 65_536;
 const MOST_PREFETCH: usize = 1_048_576;
-/// Received and not settled, unless that is set: at least this, so that batches are worth their round trip.
-const LEAST_PREFETCH: usize = 512;
+/// Received and not settled, unless that is set: so many times `concurrency`, and at least this, so that batches are
+/// worth their round trip.
+const PREFETCH: (usize, usize) = (4, 512);
+/// The same for a log, where one word to the group says any number of messages and takes longer than to handle them: there
+/// must be something to do meanwhile.
+const PREFETCH_OF_LOG: (usize, usize) = (16, 4_096);
 
 /// What a consumer is told. Everything but group and handler has a default.
 #[must_use = "a builder does nothing until it is built"]
@@ -249,7 +253,9 @@ impl ConsumerBuilder {
             None => Ruleset::compile(Vec::new())?,
         };
         let config = &mut self.config;
-        config.prefetch.get_or_insert((4 * config.concurrency).max(LEAST_PREFETCH));
+        let broker = self.source.capabilities();
+        let is_log = broker.cumulative_ack && broker.offsets;
+        config.prefetch.get_or_insert(prefetch(config.concurrency, is_log));
         if !self.stateless {
             let unless_told = || std::env::temp_dir().join("dlo-runtime").join(plain(&config.group));
             self.journal = Some(config.state.clone().unwrap_or_else(unless_told));
@@ -276,6 +282,12 @@ impl ConsumerBuilder {
     }
 }
 
+/// What may be unsettled where nobody said it.
+fn prefetch(concurrency: usize, is_log: bool) -> usize {
+    let (times, least) = if is_log { PREFETCH_OF_LOG } else { PREFETCH };
+    (times * concurrency).max(least)
+}
+
 /// Whether the broker keeps an order that lanes can follow, over restarts and several instances.
 fn order_is_kept(asked: OrderBy, broker: Order, alone: bool) -> Result<(), &'static str> {
     match (asked, broker) {
@@ -294,4 +306,16 @@ fn order_is_kept(asked: OrderBy, broker: Order, alone: bool) -> Result<(), &'sta
 /// A group's name as that of a directory.
 fn plain(group: &str) -> String {
     group.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MOST_CONCURRENCY, MOST_PREFETCH, prefetch};
+
+    #[test]
+    fn a_log_has_more_in_hand_than_a_queue_and_nothing_more_than_is_allowed() {
+        assert_eq!([1, 500].map(|concurrency| prefetch(concurrency, false)), [512, 2_000]);
+        assert_eq!([1, 500].map(|concurrency| prefetch(concurrency, true)), [4_096, 8_000]);
+        assert!(prefetch(MOST_CONCURRENCY, true) <= MOST_PREFETCH);
+    }
 }

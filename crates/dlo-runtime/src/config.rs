@@ -25,7 +25,8 @@ pub struct ConsumerConfig {
     pub group: String,
     /// Messages in handlers at once.
     pub concurrency: usize,
-    /// Messages received and not settled; at least `concurrency`. Unset: four times that, and 1,024 at least.
+    /// Messages received and not settled; at least `concurrency`. Unset: four times that, and 512 at least; on Kafka
+    /// sixteen times, and 4,096 at least.
     pub prefetch: Option<usize>,
     pub order: OrderBy,
     pub behind: Behind,

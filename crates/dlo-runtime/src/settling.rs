@@ -2,8 +2,8 @@
 //!
 //! What is done while the last batch is told makes the next one. A batch waits for a moment as long as there is something in
 //! hand that could join it: a word to the broker costs both sides the more the fewer it says. Where the broker takes a
-//! position for many (`cumulative_ack`), what is done waits also for what came before it (`watermark.rs`). What waits here is bounded by what may be unsettled at all: each delivery comes through
-//! here once.
+//! position for many (`cumulative_ack`), what is done waits also for what came before it (`watermark.rs`). What waits here
+//! is bounded by what may be unsettled at all: each delivery comes through here once.
 
 mod watermark;
 
@@ -20,8 +20,8 @@ use crate::events::{Event, Watch};
 use crate::room::Room;
 use watermark::Watermark;
 
-/// Told at once.
-const BATCH: usize = 1_024;
+/// Told at once. Large: where a position says it all, a word for many costs as much as a word for one.
+const BATCH: usize = 8_192;
 /// How long a batch waits for more.
 const LINGER: Duration = Duration::from_millis(2);
 /// A batch that is this large does not wait.

@@ -23,7 +23,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 pub(crate) async fn run(asked: Asked<'_>) {
     println!("W3 capture from Kafka, {} letters, {} rounds", asked.letters, asked.rounds);
-    let server = Kafka::own().await;
+    let server = Kafka::in_earnest().await;
     let bootstrap = server.bootstrap.clone();
     let broker = office::broker(&format!("kind = \"kafka\"\nbootstrap = \"{bootstrap}\"")).await;
     let spec = TopologySpec { partitions: Some(6), ..TopologySpec::new("orders", TOPIC, 5) };

@@ -8,7 +8,7 @@ use crate::waiting::{DELAY, GROUP, QUEUE, broker, put_off};
 
 pub(crate) async fn run(messages: u64, figures: &mut Figures) {
     println!("Kafka, {messages} delayed retries outstanding");
-    let server = Kafka::own().await;
+    let server = Kafka::in_earnest().await;
     let broker = broker(&format!("kind = \"kafka\"\nbootstrap = \"{}\"", server.bootstrap)).await;
     let spec = TopologySpec {
         partitions: Some(6),

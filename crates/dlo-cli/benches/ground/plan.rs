@@ -87,16 +87,18 @@ async fn record(store: &SqliteStore, part: Replay) {
     let start = Instant::now();
     while store.claim(&run, AT_ONCE * 2, NOW).await.expect("claim").left > 0 {}
     let claimed = start.elapsed();
-    let mut sent = 0;
+    let (mut sent, mut ends) = (0, Vec::new());
     loop {
-        let items = store.intend(&run, AT_ONCE, NOW).await.expect("intend");
+        // As a run has it: what comes next is read and intended while what was sent is recorded.
+        let (items, recorded) = tokio::join!(store.intend(&run, AT_ONCE, NOW), store.record(&run, ends, NOW));
+        recorded.expect("record");
+        let items = items.expect("intend");
         if items.is_empty() {
             break;
         }
         sent += items.len() as u64;
         let end = SendEnd::Sent { partition: Some(0), offset: Some(1) };
-        let ends = items.iter().map(|item| (item.number, end.clone())).collect();
-        store.record(&run, ends, NOW).await.expect("record");
+        ends = items.iter().map(|item| (item.number, end.clone())).collect();
     }
     let spent = start.elapsed();
     println!(

@@ -9,7 +9,7 @@ use crate::{Asked, message, peer};
 
 pub(crate) async fn run(asked: Asked<'_>) {
     println!("W4 redrive on Kafka, {} letters, {} rounds", asked.letters, asked.rounds);
-    let server = Kafka::own().await;
+    let server = Kafka::in_earnest().await;
     let bootstrap = server.bootstrap.clone();
     let place = Place::new(format!("kind = \"kafka\"\nbootstrap = \"{bootstrap}\"")).await;
     // A log is not emptied by reading it: the script reads the same records each time, in a group of its own.

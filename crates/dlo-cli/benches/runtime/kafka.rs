@@ -21,12 +21,14 @@ use crate::{Asked, order};
 const PARTITIONS: u32 = 6;
 /// Listeners of one Spring process.
 const THREADS: &str = "2";
+/// A topic with poison has this share of the messages.
+const POISONED_SHARE: u64 = 10;
 /// Its heap, bounded so that the comparison of memory does not measure what a default leaves unused.
 const HEAP: &str = "-Xmx256m";
 
 pub(crate) async fn run(asked: &Asked) {
     println!("W6 consuming from Kafka, {} messages, {} rounds", asked.messages, asked.rounds);
-    let server = Kafka::own().await;
+    let server = Kafka::in_earnest().await;
     let bootstrap = server.bootstrap.clone();
     let section = format!("kind = \"kafka\"\nbootstrap = \"{bootstrap}\"");
     let bench = Bench { bootstrap, section, java: classes() };
@@ -61,7 +63,9 @@ fn classes() -> String {
 
 impl Bench {
     async fn rounds(&self, asked: &Asked, percent: u64) -> Runner {
-        println!(" {percent} % poison");
+        // Fewer with poison: Spring seeks back for every try.
+        let messages = if percent > 0 { asked.messages / POISONED_SHARE } else { asked.messages };
+        println!(" {percent} % poison, {messages} messages");
         let topic = format!("orders-{percent}");
         let broker = order::broker(&self.section).await;
         for dead in [".dlq", ".dlt"] {
@@ -69,19 +73,19 @@ impl Bench {
             let spec = TopologySpec { partitions: Some(PARTITIONS), ..TopologySpec::new(&topic, dead, 5) };
             broker.topology().apply(&spec).await.expect("make the topics");
         }
-        order::fill(&broker, &topic, asked.messages, percent).await;
+        order::fill(&broker, &topic, messages, percent).await;
         let mut ours = Runner::new("ours");
         let mut bare = Runner::new("bare loop");
         let mut spring = Runner::new("Spring Kafka");
         for round in 0..=asked.rounds {
             let group = |who: &str| format!("{who}-{percent}-{round}");
-            let count = asked.messages.to_string();
+            let count = messages.to_string();
             let own = || child::run(&["ours", &self.section, &topic, &group("ours"), &count]);
-            let own = self.check("ours", &topic, ".dlq", asked.messages, percent, own);
+            let own = self.check("ours", &topic, ".dlq", messages, percent, own);
             let least = || child::run(&["kafka", &self.bootstrap, &topic, &group("bare"), &count]);
-            let least = self.check("the bare loop", &topic, ".dlq", asked.messages, percent, least);
+            let least = self.check("the bare loop", &topic, ".dlq", messages, percent, least);
             let java = || self.spring(&topic, &group("spring"), &count);
-            let java = self.check("Spring Kafka", &topic, ".dlt", asked.messages, percent, java);
+            let java = self.check("Spring Kafka", &topic, ".dlt", messages, percent, java);
             // The first round warms everything up and does not count.
             if round > 0 {
                 ours.did(&own);

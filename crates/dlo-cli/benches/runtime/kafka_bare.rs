@@ -21,6 +21,8 @@ fn poll(bootstrap: &str, topic: &str, group: &str, count: u64) -> Done {
     config.set("bootstrap.servers", bootstrap);
     let producer: BaseProducer = config.create().expect("a producer");
     config.set("group.id", group).set("auto.offset.reset", "earliest").set("enable.auto.commit", "false");
+    // Not the second that it waits by itself whenever its queue was full: the least that a loop takes is asked for.
+    config.set("fetch.queue.backoff.ms", "20");
     let consumer: BaseConsumer = config.create().expect("a consumer");
     consumer.subscribe(&[topic]).expect("subscribe");
     let dead = format!("{topic}.dlq");

@@ -12,7 +12,10 @@ use crate::usage::{Usage, servers};
 
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(10);
-const PATIENCE: Duration = Duration::from_secs(180);
+/// How long nothing may change before a worker counts as stuck.
+const PATIENCE: Duration = Duration::from_secs(40);
+/// How often a worker that is stuck is given its queue anew: some lose a message now and then.
+const TRIES: u32 = 3;
 
 /// What a look finds: how many are still to be taken, how many are parked.
 pub(crate) type Depths = (u64, u64);
@@ -49,35 +52,52 @@ impl Drop for Worker {
     }
 }
 
+/// One whole round. A worker that comes to no end is said, and given another.
+pub(crate) async fn round(mut attempt: impl AsyncFnMut() -> Result<Done, String>) -> Done {
+    for _ in 1..TRIES {
+        match attempt().await {
+            Ok(done) => return done,
+            Err(stuck) => println!("  {stuck}; the round is done again"),
+        }
+    }
+    attempt().await.unwrap_or_else(|stuck| panic!("{stuck}, {TRIES} times"))
+}
+
 /// Starts `command` on a queue of `messages`, of which `poison` will be parked, and waits for its end.
 pub(crate) async fn run(
     command: &mut Command,
     messages: u64,
     poison: u64,
     mut look: impl AsyncFnMut() -> Depths,
-) -> Done {
+) -> Result<Done, String> {
     let worker = Worker::start(command);
-    let started = Instant::now();
+    let (mut changed, mut before) = (Instant::now(), (messages, 0));
     let mut first: Option<(Instant, u64, Usage, Duration)> = None;
     loop {
         let (left, parked) = look().await;
         if left < messages && first.is_none() {
             first = Some((Instant::now(), left, worker.usage(), worker.servers()));
         }
-        if let Some((began, at_first, before, served)) = first
+        if let Some((began, at_first, used, served)) = first
             && left == 0
             && parked >= poison
         {
             // What was gone before the first look is not part of the rate.
-            return Done {
+            return Ok(Done {
                 handled: at_first.saturating_sub(poison),
                 parked: poison,
                 spent: began.elapsed(),
-                usage: worker.usage().since(before),
+                usage: worker.usage().since(used),
                 server: worker.servers().saturating_sub(served),
-            };
+            });
         }
-        assert!(started.elapsed() < PATIENCE, "{command:?} left {left} and parked {parked} of {poison}");
+        if before != (left, parked) {
+            (changed, before) = (Instant::now(), (left, parked));
+        }
+        if changed.elapsed() > PATIENCE {
+            let what = command.get_args().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
+            return Err(format!("`{what}` left {left} and parked {parked} of {poison}"));
+        }
         tokio::time::sleep(LOOK).await;
     }
 }

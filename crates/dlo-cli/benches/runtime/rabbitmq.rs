@@ -184,39 +184,43 @@ impl Bench {
     }
 
     async fn dramatiq(&self, messages: u64, percent: u64) -> Done {
-        self.fill("dramatiq_work.py", messages, percent);
-        let mut worker = self.python(percent);
-        worker.args(["-m", "dramatiq", "dramatiq_work", "-p", "2", "-t", "8", "--skip-logging"]);
+        let words = ["-m", "dramatiq", "dramatiq_work", "-p", "2", "-t", "8", "--skip-logging"];
         let look = async || -> Depths {
             let (left, later) = (self.depth("dramatiq").await, self.depth("dramatiq.DQ").await);
             (left + later, self.depth("dramatiq.XQ").await)
         };
-        let done = peer::run(&mut worker, messages, order::poisoned(messages, percent), look).await;
-        self.purge("dramatiq.XQ").await;
-        done
+        let work = ("dramatiq_work.py", &words[..], &["dramatiq", "dramatiq.DQ", "dramatiq.XQ"][..]);
+        self.watched(work, messages, percent, look).await
     }
 
     async fn celery(&self, messages: u64, percent: u64) -> Done {
-        self.fill("celery_work.py", messages, percent);
-        let mut worker = self.python(percent);
-        worker.args([
-            "-m",
-            "celery",
-            "-A",
-            "celery_work",
-            "worker",
-            "-c",
-            "2",
-            "-l",
-            "CRITICAL",
-            "-Q",
-            "celery",
-        ]);
-        worker.args(["--without-gossip", "--without-mingle", "--without-heartbeat"]);
+        let words =
+            ["-m", "celery", "-A", "celery_work", "worker", "-c", "2", "-l", "CRITICAL", "-Q", "celery"];
+        let calm = ["--without-gossip", "--without-mingle", "--without-heartbeat"];
         let look = async || -> Depths { (self.depth("celery").await, self.depth("celery.dlq").await) };
-        let done = peer::run(&mut worker, messages, order::poisoned(messages, percent), look).await;
-        self.purge("celery.dlq").await;
-        done
+        let work = ("celery_work.py", &[&words[..], &calm].concat()[..], &["celery", "celery.dlq"][..]);
+        self.watched(work, messages, percent, look).await
+    }
+
+    /// A worker whose end is seen from outside: the script that fills its queue, its words, and its queues.
+    async fn watched(
+        &self,
+        (script, words, queues): (&str, &[&str], &[&str]),
+        messages: u64,
+        percent: u64,
+        mut look: impl AsyncFnMut() -> Depths,
+    ) -> Done {
+        peer::round(async || {
+            self.fill(script, messages, percent);
+            let mut worker = self.python(percent);
+            worker.args(words);
+            let done = peer::run(&mut worker, messages, order::poisoned(messages, percent), &mut look).await;
+            for queue in queues {
+                self.purge(queue).await;
+            }
+            done
+        })
+        .await
     }
 
     fn python(&self, percent: u64) -> Command {

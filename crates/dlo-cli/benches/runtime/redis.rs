@@ -154,6 +154,10 @@ impl Bench {
     }
 
     async fn dramatiq(&self, messages: u64, percent: u64) -> Done {
+        peer::round(async || self.dramatiq_once(messages, percent).await).await
+    }
+
+    async fn dramatiq_once(&self, messages: u64, percent: u64) -> Result<Done, String> {
         let mut connection = self.flush().await;
         let python = || {
             let mut command = Command::new(interpreter::python());
@@ -191,6 +195,10 @@ impl Bench {
     }
 
     async fn sidekiq(&self, messages: u64) -> Done {
+        peer::round(async || self.sidekiq_once(messages).await).await
+    }
+
+    async fn sidekiq_once(&self, messages: u64) -> Result<Done, String> {
         let connection = self.flush().await;
         let script = interpreter::root().join("bench/peers/sidekiq_work.rb");
         let mut fill = Command::new("ruby");

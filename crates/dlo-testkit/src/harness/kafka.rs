@@ -1,7 +1,7 @@
 //! Apache Kafka, started for tests: one node that is broker and controller (KRaft), from Maven Central.
 //!
 //! `Kafka::shared` is one server for all tests of a process, `Kafka::own` one that a test may stop, start and cut off.
-//! Clients are sent through a [`Proxy`], which the server advertises as its address. Beside the open door there is one
+//! Clients of both are sent through a [`Proxy`], which the server advertises as its address. Beside the open door there is one
 //! with SASL: [`USER`] with [`PASSWORD`], by PLAIN and by SCRAM. Ready means that it answers a request of its protocol.
 //! `DLO_TEST_KAFKA` names a running cluster for the shared one (`host:port`, with topic creation allowed).
 
@@ -26,8 +26,10 @@ const VARIABLE: &str = "DLO_TEST_KAFKA";
 const PATIENCE: Duration = Duration::from_secs(90);
 /// Sixteen bytes in base64, as every cluster has.
 const CLUSTER: &str = "ZGxvLXRlc3RzLWthZmthMQ";
-/// The heap of the server. Small: several may run at once.
-const HEAP: &str = "-Xmx320m";
+/// For tests: small, since several may run at once, and soon up.
+const QUICK: &[&str] = &["-Xmx320m", "-Xss512k", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"];
+/// For benchmarks: as its own scripts start it.
+const EARNEST: &[&str] = &["-Xmx1g", "-Xms1g", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"];
 
 /// Who may enter by SASL.
 pub const USER: &str = "office";
@@ -49,7 +51,9 @@ pub struct Kafka {
 struct Node {
     directory: PathBuf,
     port: u16,
-    proxy: Proxy,
+    /// How Java is started.
+    flags: &'static [&'static str],
+    proxy: Option<Proxy>,
     server: Mutex<Option<Supervised>>,
     /// Removes the directory behind the server, even if the tests are killed: it outlives single starts and stops.
     _janitor: Supervised,
@@ -72,12 +76,17 @@ impl Kafka {
 
     /// A cluster that nobody else uses.
     pub async fn own() -> Self {
-        Self::start_with(None).await
+        Self::start_with(None, QUICK).await
     }
 
     /// As [`Kafka::own`], with a door that speaks TLS.
     pub async fn with_tls() -> Self {
-        Self::start_with(Some(free_port())).await
+        Self::start_with(Some(free_port()), QUICK).await
+    }
+
+    /// For benchmarks: as a server runs in earnest, with no proxy before it. It cannot be cut off.
+    pub async fn in_earnest() -> Self {
+        Self::start_with(None, EARNEST).await
     }
 
     /// The door that [`Kafka::with_tls`] opens.
@@ -85,23 +94,23 @@ impl Kafka {
         self.tls.as_ref().expect("a server that was started with TLS")
     }
 
-    async fn start_with(tls: Option<u16>) -> Self {
+    async fn start_with(tls: Option<u16>, flags: &'static [&'static str]) -> Self {
         let scratch = scratch("kafka");
         let directory = scratch.path().to_owned();
         let (port, internal, controller, sasl) = (free_port(), free_port(), free_port(), free_port());
         let address = SocketAddr::from(([127, 0, 0, 1], port));
         // A runtime of its own: the one that asks first ends with its test, and the wires with it.
-        let proxy = on_own_runtime(Proxy::before(address));
-        let mut settings = settings(&directory, port, proxy.address.port(), [internal, controller, sasl]);
+        let proxy = (flags == QUICK).then(|| on_own_runtime(Proxy::before(address)));
+        let door = proxy.as_ref().map_or(address, |proxy| proxy.address);
+        let mut settings = settings(&directory, port, door.port(), [internal, controller, sasl]);
         let tls = tls.map(|port| tls::open(&mut settings, &directory, port));
         std::fs::write(directory.join("server.properties"), settings).expect("writing the settings");
         format(&directory);
-        let bootstrap = proxy.address.to_string();
         let waiting = ["sleep", "infinity"].map(ToOwned::to_owned);
         let janitor = Supervised::start(&waiting, "TERM", scratch, "/dev/null".into());
-        let node = Node { directory, port, proxy, server: Mutex::new(None), _janitor: janitor };
+        let node = Node { directory, port, flags, proxy, server: Mutex::new(None), _janitor: janitor };
         node.start().await;
-        Self { bootstrap, sasl: format!("127.0.0.1:{sasl}"), tls, node: Some(node) }
+        Self { bootstrap: door.to_string(), sasl: format!("127.0.0.1:{sasl}"), tls, node: Some(node) }
     }
 
     fn node(&self) -> &Node {
@@ -123,7 +132,7 @@ impl Kafka {
 
     /// Cuts every connection of clients that is open now.
     pub fn cut(&self) {
-        self.node().proxy.cut();
+        self.node().proxy.as_ref().expect("a server behind a proxy").cut();
     }
 }
 
@@ -131,7 +140,7 @@ impl Node {
     async fn start(&self) {
         let log = self.directory.join("log");
         let settings = self.directory.join("server.properties").display().to_string();
-        let mut command = java();
+        let mut command = java(self.flags);
         command.extend(["kafka.Kafka".to_owned(), settings]);
         let server = Supervised::keeping(&command, "KILL", log.clone());
         *self.server.lock().unwrap_or_else(PoisonError::into_inner) = Some(server);
@@ -145,18 +154,16 @@ impl Node {
     }
 }
 
-fn java() -> Vec<String> {
+fn java(flags: &[&str]) -> Vec<String> {
     let folder = installed::folder("kafka");
     let path = format!("{}:{}", folder.join("lib/*").display(), folder.join("classes").display());
-    ["java", HEAP, "-Xss512k", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", &path]
-        .map(ToOwned::to_owned)
-        .to_vec()
+    [&["java"], flags, &["-cp", &path]].concat().into_iter().map(ToOwned::to_owned).collect()
 }
 
 /// A format of the data directory, once; the SCRAM user is written into it.
 fn format(directory: &Path) {
     let settings = directory.join("server.properties").display().to_string();
-    let command = java();
+    let command = java(QUICK);
     let formatted = Command::new(&command[0])
         .args(&command[1..])
         .args(["kafka.tools.StorageTool", "format", "--cluster-id", CLUSTER, "--config", &settings])

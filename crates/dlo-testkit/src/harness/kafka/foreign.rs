@@ -39,7 +39,7 @@ impl Foreign {
     fn start(arguments: impl FnOnce(&Path) -> Vec<String>) -> Self {
         let scratch = scratch("kafka-client");
         let directory = scratch.path().to_owned();
-        let mut command = super::java();
+        let mut command = super::java(super::QUICK);
         command.extend(arguments(&directory));
         let process = Supervised::start(&command, "KILL", scratch, directory.join("log"));
         Self { directory, _process: process }

@@ -155,6 +155,7 @@ pub(super) fn store(
     transaction.commit().map_err(read_error)?;
     let left = shared.unindexed.load(Ordering::Relaxed).saturating_sub(letters);
     shared.unindexed.store(left, Ordering::Relaxed);
+    shared.indexed.notify_waiters();
     Ok(unmarked)
 }
 

@@ -5,7 +5,9 @@
 //! in them is left out.
 //!
 //! While letters pour in it stands back, so that a burst has the processors to itself: until [`ROOM`] wait, which a
-//! search scans meanwhile, and which are indexed within a second or two when the burst is over.
+//! search scans meanwhile, and which are indexed within a second or two when the burst is over. A burst that goes on makes
+//! room for it: whoever brings letters waits a little while [`MOST`] are behind, so that a storm of millions is found in
+//! as soon as one of thousands.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -25,6 +27,10 @@ const LOOK: Duration = Duration::from_millis(200);
 const ROOM: u64 = 40_000;
 /// New letters between two looks that are a burst: some thousands a second.
 const BURST: u64 = 1_000;
+/// Letters that may be behind before whoever brings more waits for the index.
+const MOST: u64 = 80_000;
+/// How long one batch waits for it at most: letters are captured whatever becomes of the index.
+const HOLD: Duration = Duration::from_millis(100);
 /// How long after a failure it is tried again.
 const PAUSE: Duration = Duration::from_secs(10);
 
@@ -43,6 +49,19 @@ impl Indexing {
             .spawn(move || run(&reader, &shared, &jobs, &ended))
             .map_err(|e| StoreError::Refused(format!("cannot start the indexing thread: {e}")))?;
         Ok(Self { _end: end })
+    }
+}
+
+/// Waits while too much is behind, for a moment at most.
+pub(super) async fn close_behind(shared: &Shared) {
+    let until = tokio::time::Instant::now() + HOLD;
+    loop {
+        // Heard from here on, even before it is waited for.
+        let indexed = shared.indexed.notified();
+        let is_close = shared.unindexed.load(Ordering::Relaxed) <= MOST;
+        if is_close || tokio::time::timeout_at(until, indexed).await.is_err() {
+            return;
+        }
     }
 }
 
@@ -144,4 +163,41 @@ pub(super) fn finish(writer: &mut Writer) -> Result<u64, StoreError> {
         }
     }
     count_anew(writer)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::Instant;
+
+    use super::*;
+
+    fn behind(letters: u64) -> Arc<Shared> {
+        let shared = Shared::default();
+        shared.unindexed.store(letters, Ordering::Relaxed);
+        Arc::new(shared)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn letters_wait_for_the_index_until_it_is_close_and_for_a_moment_at_most() {
+        let started = Instant::now();
+        close_behind(&behind(MOST)).await;
+        assert_eq!(started.elapsed(), Duration::ZERO, "it is close");
+
+        let shared = behind(MOST + 8_000);
+        let waiting = tokio::spawn({
+            let shared = Arc::clone(&shared);
+            async move { close_behind(&shared).await }
+        });
+        tokio::time::sleep(HOLD / 4).await;
+        shared.indexed.notify_waiters();
+        tokio::time::sleep(HOLD / 4).await;
+        assert!(!waiting.is_finished(), "something was indexed, and not enough");
+        shared.unindexed.store(MOST, Ordering::Relaxed);
+        shared.indexed.notify_waiters();
+        waiting.await.unwrap();
+        assert_eq!(started.elapsed(), HOLD / 2);
+
+        close_behind(&behind(u64::MAX)).await;
+        assert_eq!(started.elapsed(), HOLD / 2 + HOLD, "nobody indexes any more");
+    }
 }

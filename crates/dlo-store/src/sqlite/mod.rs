@@ -154,6 +154,9 @@ impl Store for SqliteStore {
         if self.shared.waiting.load(Ordering::Relaxed) >= self.limits.waiting_bytes {
             return Err(StoreError::Overloaded);
         }
+        if self.limits.index_behind {
+            indexer::close_behind(&self.shared).await;
+        }
         let prepared = tokio::task::spawn_blocking(move || Prepared::new(batch))
             .await
             .map_err(|e| StoreError::Refused(format!("a batch could not be prepared: {e}")))??;

@@ -9,7 +9,7 @@ use std::sync::{Arc, RwLock};
 
 use dlo_core::time::Timestamp;
 use rusqlite::Connection;
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
 use super::catalog::{Catalog, Staged};
 use super::{leases, read_error, write};
@@ -24,6 +24,8 @@ pub(super) struct Shared {
     pub(super) waiting: AtomicUsize,
     /// Letters whose texts are not indexed yet.
     pub(super) unindexed: AtomicU64,
+    /// Some were indexed.
+    pub(super) indexed: Notify,
 }
 
 impl Shared {

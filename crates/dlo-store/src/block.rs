@@ -229,7 +229,7 @@ impl Block {
     }
 
     pub(crate) fn cold(&self, slot: usize) -> Result<Cold, StoreError> {
-        let (headers, payload, mut rest) = self.open_slot(slot)?;
+        let (headers, payload, mut rest) = self.entry(slot)?.message()?;
         let stack = rest.text()?;
         // The least of it: a history that cannot be read must not withhold the payload and the headers.
         let history = rest.bytes().ok().flatten().and_then(|json| serde_json::from_slice(&json).ok());
@@ -237,23 +237,16 @@ impl Block {
         Ok(Cold { headers, payload, stack, history })
     }
 
-    /// What is sent of a slot; the story of its death is left where it is.
+    /// What is sent of a slot; the story of its death is left where it is. It is copied out of a block that holds more than
+    /// itself: a thousand letters in hand would hold a thousand blocks of thirty otherwise.
     pub(crate) fn message(&self, slot: usize) -> Result<(Headers, Payload), StoreError> {
-        let (headers, payload, _) = self.open_slot(slot)?;
+        let at = *self.starts.get(slot).ok_or_else(damaged)?;
+        let end = self.starts.get(slot + 1).map_or(self.raw.len(), |next| next - 4);
+        let entry = self.raw.get(at..end).ok_or_else(damaged)?;
+        let alone = entry.len() > self.raw.len() / 2;
+        let own = if alone { self.raw.slice(at..end) } else { Bytes::copy_from_slice(entry) };
+        let (headers, payload, _) = Reader { raw: &own, at: 0 }.message()?;
         Ok((headers, payload))
-    }
-
-    /// Headers and payload, and a reader that stands behind them.
-    fn open_slot(&self, slot: usize) -> Result<(Headers, Payload, Reader<'_>), StoreError> {
-        let mut reader = self.entry(slot)?;
-        let count = reader.number()?;
-        let mut headers = Headers::new();
-        for _ in 0..count {
-            let name = reader.text()?.ok_or_else(damaged)?;
-            headers.push(name, reader.bytes()?);
-        }
-        let payload = Payload(reader.bytes()?.ok_or_else(damaged)?);
-        Ok((headers, payload, reader))
     }
 }
 
@@ -263,6 +256,18 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
+    /// Headers and payload, and the reader, which stands behind them.
+    fn message(mut self) -> Result<(Headers, Payload, Self), StoreError> {
+        let count = self.number()?;
+        let mut headers = Headers::new();
+        for _ in 0..count {
+            let name = self.text()?.ok_or_else(damaged)?;
+            headers.push(name, self.bytes()?);
+        }
+        let payload = Payload(self.bytes()?.ok_or_else(damaged)?);
+        Ok((headers, payload, self))
+    }
+
     fn number(&mut self) -> Result<usize, StoreError> {
         let four = self.raw.get(self.at..self.at + 4).ok_or_else(damaged)?;
         self.at += 4;

@@ -3,6 +3,9 @@
 //! A gram's number begins with that of its first three characters, so that whatever begins with three given characters
 //! stands in one range. Two grams may share a number: an index may promise too much, and hits are verified. The numbers
 //! are on disk; they never change.
+//!
+//! People look for `CUST-1234`. Some thirty letters share a block, and in their ids, times and amounts nearly any three digits
+//! stand somewhere; but few have them right behind `cust`. So where a number follows a word, there is a term for both.
 
 use std::ops::RangeInclusive;
 
@@ -18,20 +21,35 @@ pub(crate) const GRAMS: Term = 1 << (REGION_BITS + REST_BITS);
 const EXACT_BITS: u32 = 24;
 /// Bits of any term.
 pub(crate) const TERM_BITS: u32 = 25;
+/// Borders of one text that are looked up; the rest is left to verification.
+const BORDERS: usize = 8;
 
 /// Calls `visit` with the terms of a folded text, repeated as they come.
 pub(crate) fn of_text(folded: &str, visit: &mut impl FnMut(Term)) {
-    for word in folded.split(' ') {
+    // Words are short: to look for their ends byte by byte is quicker than to have them searched for.
+    for word in folded.as_bytes().split(|byte| *byte == b' ') {
         if word.is_ascii() {
-            let bytes = word.as_bytes();
-            for at in 0..(bytes.len() + 1).saturating_sub(SHORTEST) {
-                let end = bytes.len().min(at + words::GRAM);
-                visit(number(&bytes[at..at + SHORTEST], &bytes[at + SHORTEST..end]));
+            for at in 0..(word.len() + 1).saturating_sub(SHORTEST) {
+                let end = word.len().min(at + words::GRAM);
+                visit(number(&word[at..at + SHORTEST], &word[at + SHORTEST..end]));
             }
-        } else {
+        } else if let Ok(word) = std::str::from_utf8(word) {
             words::grams(word).filter_map(gram).for_each(&mut *visit);
         }
     }
+    borders(folded).filter_map(gram).for_each(visit);
+}
+
+/// Where a number follows a word: the last character of the word, the space, and the first three of the number.
+fn borders(folded: &str) -> impl Iterator<Item = &str> {
+    let spaces = folded.bytes().enumerate().filter(|(_, byte)| *byte == b' ');
+    spaces.filter_map(|(space, _)| {
+        let end = space + 1 + SHORTEST;
+        let number = folded.as_bytes().get(space + 1..end)?;
+        let known = number[0].is_ascii_digit() && number.iter().all(u8::is_ascii_alphanumeric);
+        let (last, _) = folded[..space].char_indices().next_back()?;
+        known.then(|| &folded[last..end])
+    })
 }
 
 /// The term of an exact value, by its hash.
@@ -41,7 +59,8 @@ pub(crate) fn exact(hash: u64) -> Term {
 
 /// Ranges of which every text has a term in each in which this folded text stands.
 pub(crate) fn wanted(folded: &str) -> impl Iterator<Item = RangeInclusive<Term>> + '_ {
-    words::wanted(folded).into_iter().filter_map(|wanted| match wanted {
+    let borders = borders(folded).take(BORDERS).map(Wanted::Gram);
+    borders.chain(words::wanted(folded)).filter_map(|wanted| match wanted {
         Wanted::Gram(text) => gram(text).map(|term| term..=term),
         Wanted::Beginning(text) => {
             let (first, _) = split(text)?;
@@ -88,12 +107,25 @@ mod tests {
     #[test]
     fn plain_words_take_a_shorter_way_to_the_same_numbers() {
         for text in ["pin 560001 not in tax table", "a bc def ghij klmno", ""] {
-            assert_eq!(terms(text), words::grams(text).filter_map(gram).collect::<Vec<_>>(), "{text}");
+            let expected: Vec<_> = words::grams(text).chain(borders(text)).filter_map(gram).collect();
+            assert_eq!(terms(text), expected, "{text}");
         }
     }
 
     #[test]
+    fn a_number_is_known_with_what_stands_before_it() {
+        let found = |text| borders(text).collect::<Vec<_>>();
+        assert_eq!(found("cust 1234 zür 5a6 x 12 9 abc"), ["t 123", "r 5a6"]);
+        assert_eq!(found("12 34ü 345"), ["ü 345"]);
+        let whole = terms("ord 88812 cust 4711");
+        let has = |part| wanted(part).all(|range| whole.iter().any(|term| range.contains(term)));
+        assert!(has("cust 471") && has("t 4711") && has("ord 88812 cu"));
+        assert!(!has("cust 888"), "both words are there, but not behind each other");
+    }
+
+    #[test]
     fn the_numbers_never_change() {
+        assert_eq!(terms("t 123"), [486_396, 339_703]);
         assert_eq!(terms("taxes straße"), [185_437, 112_026, 1_005_308, 329_641, 163_315, 2_296, 325_628]);
         assert_eq!(exact(0x1234_5678_9abc_def0), 9_996_424);
     }

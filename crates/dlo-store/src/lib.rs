@@ -26,6 +26,7 @@ use dlo_core::query::{Named, Query};
 use dlo_core::time::Timestamp;
 
 mod audit_row;
+mod bits;
 mod block;
 mod error;
 mod filter;

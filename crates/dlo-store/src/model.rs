@@ -1,5 +1,6 @@
 //! What goes into a store and what comes out, beside the words of `dlo-core`.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -15,7 +16,8 @@ use crate::triage::GroupOrder;
 /// Letters that become durable together.
 #[derive(Debug, Default)]
 pub struct Batch {
-    pub letters: Vec<NewLetter>,
+    /// Shared, so that whoever may have to hand them over again needs no copy.
+    pub letters: Arc<Vec<NewLetter>>,
     /// How far the source was read, stored in the same transaction.
     pub checkpoints: Vec<Checkpoint>,
     /// The leases under which this was read. Nothing is written unless each of them is still held.

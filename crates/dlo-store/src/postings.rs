@@ -1,37 +1,44 @@
 //! Postings on disk: which terms stand in which blocks of a segment, in chunks that are read one at a time.
 //!
-//! A posting is a term and the number of a block in its segment, as one number. Postings are kept ascending, cut into
-//! chunks between terms, and each chunk holds the distances between them in a Rice code: about nine bits each. A chunk
-//! that cannot be read says so, and whoever asked takes every block for a candidate.
+//! A posting is a term and the number of a block in its segment. Postings are kept ascending, cut into chunks between terms,
+//! and each chunk holds the distances between them in a Rice code: about nine bits each. For that a posting is one number,
+//! with as many bits for its block as the segment needs: more would only make the way from term to term longer. A term
+//! of many blocks has a chunk to itself, so that how many they are is known before they are read. A chunk that cannot be
+//! read says so, and whoever asked takes every block for a candidate.
 
 use std::ops::RangeInclusive;
 
-use crate::grams::{GRAMS, Term};
+use crate::bits::{BitReader, BitWriter};
+use crate::grams::{GRAMS, TERM_BITS, Term};
 
-/// Bits for the number of a block in its segment.
-const BLOCK_BITS: u32 = 10;
-/// Blocks of the largest segment.
-pub(crate) const MOST_BLOCKS: usize = 1 << BLOCK_BITS;
+/// Blocks of the largest segment: two million small letters.
+pub(crate) const MOST_BLOCKS: usize = 1 << 16;
+/// Bits for the number of a block that a chunk may claim; more is damage.
+const MOST_BITS: u32 = 24;
 /// Postings from which on a chunk ends with its term: two chunks fit on a page.
 const CHUNK: usize = 1_500;
-/// Version, parameter of the code, how many, the first posting's block.
-const HEADER: usize = 8;
-const VERSION: u8 = 1;
+/// The first form had ten bits for a block: version, parameter of the code, how many, the first posting's block.
+const FIRST_VERSION: u8 = 1;
+const FIRST_HEADER: usize = 8;
+const FIRST_BITS: u32 = 10;
+/// Version, parameter of the code, bits for a block, how many, the first posting's block.
+const VERSION: u8 = 2;
+const HEADER: usize = 11;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Posting(u64);
+pub(crate) struct Posting {
+    pub(crate) term: Term,
+    pub(crate) block: u32,
+}
 
 impl Posting {
     pub(crate) fn new(term: Term, block: usize) -> Self {
-        Self((u64::from(term) << BLOCK_BITS) | (block as u64 & (MOST_BLOCKS as u64 - 1)))
+        Self { term, block: block as u32 }
     }
 
-    pub(crate) fn term(self) -> Term {
-        (self.0 >> BLOCK_BITS) as Term
-    }
-
-    pub(crate) fn block(self) -> usize {
-        (self.0 & (MOST_BLOCKS as u64 - 1)) as usize
+    /// As one number, with so many bits for the block.
+    fn number(self, bits: u32) -> u64 {
+        (u64::from(self.term) << bits) | u64::from(self.block)
     }
 }
 
@@ -43,101 +50,196 @@ pub(crate) struct Chunk {
 }
 
 /// Cuts ascending postings into chunks. The same posting twice is kept once.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Chunker {
+    /// Bits for the number of a block.
+    bits: u32,
     run: Vec<Posting>,
+    /// Where the last term of the run begins.
+    begin: usize,
     chunks: Vec<Chunk>,
+    bytes: usize,
 }
 
 impl Chunker {
+    /// For a segment of so many blocks.
+    pub(crate) fn new(blocks: usize) -> Self {
+        let bits = blocks.saturating_sub(1).checked_ilog2().map_or(0, |log| log + 1);
+        Self { bits, run: Vec::new(), begin: 0, chunks: Vec::new(), bytes: 0 }
+    }
+
     pub(crate) fn push(&mut self, posting: Posting) {
         if let (Some(first), Some(last)) = (self.run.first(), self.run.last()) {
             if *last == posting {
                 return;
             }
-            // Exact values are far apart and grams are not: one code does not suit both.
-            let border = first.term() < GRAMS && posting.term() >= GRAMS;
-            if border || (self.run.len() >= CHUNK && last.term() != posting.term()) {
-                self.cut();
+            if last.term != posting.term {
+                // Exact values are far apart and grams are not: one code does not suit both.
+                let border = first.term < GRAMS && posting.term >= GRAMS;
+                if border || self.run.len() >= CHUNK {
+                    self.cut(self.run.len());
+                }
+                self.begin = self.run.len();
+            } else if self.begin > 0 && self.run.len() - self.begin >= CHUNK {
+                self.cut(self.begin);
             }
         }
         self.run.push(posting);
     }
 
-    fn cut(&mut self) {
-        if let Some(first) = self.run.first() {
-            self.chunks.push(Chunk { first: first.term(), data: encode(&self.run) });
+    /// Ends a chunk before this posting of the run.
+    fn cut(&mut self, end: usize) {
+        if let Some(first) = self.run[..end].first() {
+            let data = encode(&self.run[..end], self.bits);
+            self.bytes += data.len();
+            self.chunks.push(Chunk { first: first.term, data });
         }
-        self.run.clear();
+        self.run.drain(..end);
+        self.begin = 0;
     }
 
-    pub(crate) fn finish(mut self) -> Vec<Chunk> {
-        self.cut();
-        self.chunks
+    /// Bytes of the chunks that are ready.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The chunks that are ready.
+    pub(crate) fn take(&mut self) -> Vec<Chunk> {
+        self.bytes = 0;
+        std::mem::take(&mut self.chunks)
+    }
+
+    /// All that are left.
+    pub(crate) fn finish(&mut self) -> Vec<Chunk> {
+        self.cut(self.run.len());
+        self.take()
     }
 }
 
-fn encode(run: &[Posting]) -> Vec<u8> {
+fn encode(run: &[Posting], block_bits: u32) -> Vec<u8> {
     let (Some(first), Some(last)) = (run.first(), run.last()) else { return Vec::new() };
-    let mean = (last.0 - first.0) / run.len() as u64;
+    let mean = (last.number(block_bits) - first.number(block_bits)) / run.len() as u64;
     let parameter = mean.checked_ilog2().unwrap_or(0);
-    let mut data = vec![VERSION, parameter as u8];
+    let mut data = vec![VERSION, parameter as u8, block_bits as u8];
     data.extend_from_slice(&(run.len() as u32).to_le_bytes());
-    data.extend_from_slice(&(first.block() as u16).to_le_bytes());
-    let mut bits = BitWriter { data, held: 0, count: 0 };
+    data.extend_from_slice(&first.block.to_le_bytes());
+    let mut bits = BitWriter::behind(data);
     for pair in run.windows(2) {
-        let gap = pair[1].0 - pair[0].0 - 1;
-        for _ in 0..gap >> parameter {
-            bits.push(1, 1);
+        let gap = pair[1].number(block_bits) - pair[0].number(block_bits) - 1;
+        let mut ones = gap >> parameter;
+        while ones >= 8 {
+            bits.push(0xff, 8);
+            ones -= 8;
         }
-        bits.push(0, 1);
-        bits.push(gap & ((1 << parameter) - 1), parameter);
+        // The ones that are left, the zero behind them, and the rest.
+        let rest = gap & ((1 << parameter) - 1);
+        bits.push(((1 << ones) - 1) | (rest << (ones + 1)), ones as u32 + 1 + parameter);
     }
     bits.finish()
 }
 
-/// Reads a chunk, posting by posting. `None` inside: it is damaged from there on.
-pub(crate) fn decode(first: Term, data: &[u8]) -> impl Iterator<Item = Option<Posting>> + '_ {
-    let header = data.get(..HEADER).filter(|header| header[0] == VERSION);
-    let number = |bytes: &[u8]| bytes.iter().rev().fold(0_usize, |sum, byte| (sum << 8) | usize::from(*byte));
-    let (parameter, mut left, block) =
-        header.map_or((0, 1, None), |h| (u32::from(h[1]), number(&h[2..6]), Some(number(&h[6..8]))));
-    let mut bits = BitReader { data: data.get(HEADER..).unwrap_or_default(), at: 0 };
-    let mut last: Option<Posting> = None;
-    std::iter::from_fn(move || {
-        left = left.checked_sub(1)?;
-        let next = match last {
-            None => block.map(|block| Posting::new(first, block)),
-            Some(last) => bits.gap(parameter).and_then(|gap| last.0.checked_add(gap + 1)).map(Posting),
+/// A chunk that is read, posting by posting.
+struct Reader<'d> {
+    bits: BitReader<'d>,
+    block_bits: u32,
+    parameter: u32,
+    /// Postings that are still to come.
+    left: usize,
+    /// The next one as a number, if it is known already.
+    next: Option<u64>,
+    last: u64,
+}
+
+impl<'d> Reader<'d> {
+    /// `None`: the chunk is damaged.
+    fn new(first: Term, data: &'d [u8]) -> Option<Self> {
+        let number = |bytes: &[u8]| bytes.iter().rev().fold(0_u64, |sum, byte| (sum << 8) | u64::from(*byte));
+        let (parameter, block_bits, left, block, length) = match data.first_chunk::<HEADER>() {
+            Some(head) if head[0] == VERSION => {
+                (head[1], u32::from(head[2]), number(&head[3..7]), number(&head[7..]), HEADER)
+            }
+            _ => {
+                let head = data.first_chunk::<FIRST_HEADER>().filter(|head| head[0] == FIRST_VERSION)?;
+                (head[1], FIRST_BITS, number(&head[2..6]), number(&head[6..]), FIRST_HEADER)
+            }
         };
-        if next.is_none() {
-            left = 0;
+        // Damage may claim any width, and nothing may be shifted by it before it is known to be one of ours.
+        let known = parameter <= 40 && block_bits <= MOST_BITS && block < 1 << block_bits;
+        if !known {
+            return None;
         }
-        last = next;
-        Some(next)
-    })
+        let bits = BitReader::new(data.get(length..)?);
+        let next = Some((u64::from(first) << block_bits) | block);
+        Some(Self { bits, block_bits, parameter: u32::from(parameter), left: left as usize, next, last: 0 })
+    }
+
+    /// The next posting as a number. `None`: the chunk is damaged.
+    #[inline]
+    fn number(&mut self) -> Option<u64> {
+        self.left -= 1;
+        self.last = match self.next.take() {
+            Some(first) => first,
+            None => self.last.checked_add(self.bits.gap(self.parameter)?)?.checked_add(1)?,
+        };
+        Some(self.last)
+    }
+}
+
+/// Reads a chunk whole; `false` if it is damaged.
+pub(crate) fn decode(first: Term, data: &[u8], into: &mut Vec<Posting>) -> bool {
+    let Some(mut reader) = Reader::new(first, data) else { return false };
+    while reader.left > 0 {
+        let Some(number) = reader.number() else { return false };
+        let (term, block) = (number >> reader.block_bits, number & ((1 << reader.block_bits) - 1));
+        if term >= 1 << TERM_BITS {
+            return false;
+        }
+        into.push(Posting { term: term as Term, block: block as u32 });
+    }
+    true
 }
 
 /// Adds the blocks that have a term of the range to `found`; `false` if the chunk is damaged.
 pub(crate) fn collect(first: Term, data: &[u8], range: &RangeInclusive<Term>, found: &mut BlockSet) -> bool {
-    for posting in decode(first, data) {
-        let Some(posting) = posting else { return false };
-        if posting.term() > *range.end() {
+    let Some(mut reader) = Reader::new(first, data) else { return false };
+    let low = u64::from(*range.start()) << reader.block_bits;
+    let end = (u64::from(*range.end()) + 1) << reader.block_bits;
+    while reader.left > 0 {
+        let Some(number) = reader.number() else { return false };
+        if number >= end {
             break;
         }
-        if posting.term() >= *range.start() {
-            found.add(posting.block());
+        if number >= low {
+            found.add((number & ((1 << reader.block_bits) - 1)) as usize);
         }
     }
     true
 }
 
+/// How many postings a chunk says that it has, and whether all are of one term: a chunk of several is cut before it grows so long.
+pub(crate) fn promised(data: &[u8]) -> (usize, bool) {
+    let count = Reader::new(0, data).map_or(0, |reader| reader.left);
+    (count, count >= 2 * CHUNK)
+}
+
 /// Blocks of one segment, by their numbers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct BlockSet([u64; MOST_BLOCKS / 64]);
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct BlockSet(Vec<u64>);
 
 impl BlockSet {
-    pub(crate) const ALL: Self = Self([u64::MAX; MOST_BLOCKS / 64]);
+    /// None of so many.
+    pub(crate) fn none(blocks: usize) -> Self {
+        Self(vec![0; blocks.div_ceil(64)])
+    }
+
+    /// All of so many.
+    pub(crate) fn all(blocks: usize) -> Self {
+        let mut words = vec![u64::MAX; blocks.div_ceil(64)];
+        if let Some(last) = words.last_mut().filter(|_| !blocks.is_multiple_of(64)) {
+            *last = (1 << (blocks % 64)) - 1;
+        }
+        Self(words)
+    }
 
     fn add(&mut self, block: usize) {
         if let Some(word) = self.0.get_mut(block / 64) {
@@ -150,11 +252,7 @@ impl BlockSet {
     }
 
     pub(crate) fn keep(&mut self, others: &Self) {
-        self.0.iter_mut().zip(others.0).for_each(|(word, other)| *word &= other);
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.iter().all(|word| *word == 0)
+        self.0.iter_mut().zip(&others.0).for_each(|(word, other)| *word &= other);
     }
 
     /// How many they are.
@@ -163,107 +261,95 @@ impl BlockSet {
     }
 }
 
-struct BitWriter {
-    data: Vec<u8>,
-    held: u64,
-    count: u32,
-}
-
-impl BitWriter {
-    /// At most 40 bits at once, the lowest first.
-    fn push(&mut self, value: u64, bits: u32) {
-        self.held |= value << self.count;
-        self.count += bits;
-        while self.count >= 8 {
-            self.data.push(self.held as u8);
-            self.held >>= 8;
-            self.count -= 8;
-        }
-    }
-
-    fn finish(mut self) -> Vec<u8> {
-        if self.count > 0 {
-            self.data.push(self.held as u8);
-        }
-        self.data
-    }
-}
-
-struct BitReader<'d> {
-    data: &'d [u8],
-    at: usize,
-}
-
-impl BitReader<'_> {
-    /// The next bits, as many as there are up to 56; beyond the end are zeros.
-    fn peek(&self) -> u64 {
-        let bytes = self.data.get(self.at / 8..).unwrap_or_default();
-        let word = match bytes.first_chunk::<8>() {
-            Some(eight) => u64::from_le_bytes(*eight),
-            None => bytes.iter().rev().fold(0, |sum, byte| (sum << 8) | u64::from(*byte)),
-        };
-        word >> (self.at % 8)
-    }
-
-    fn gap(&mut self, parameter: u32) -> Option<u64> {
-        let mut quotient = 0;
-        loop {
-            let ones = self.peek().trailing_ones().min(48);
-            quotient += u64::from(ones);
-            self.at += ones as usize;
-            if ones < 48 {
-                break;
-            }
-        }
-        self.at += 1;
-        let rest = self.peek() & (1_u64.checked_shl(parameter)?.checked_sub(1)?);
-        self.at += parameter as usize;
-        // Damage may claim anything; what lies behind the end was not written.
-        (self.at <= self.data.len() * 8 && parameter <= 40).then(|| (quotient << parameter) | rest)
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use proptest::prelude::*;
 
     use super::*;
 
     fn read(chunks: &[Chunk]) -> Option<Vec<Posting>> {
-        chunks.iter().flat_map(|chunk| decode(chunk.first, &chunk.data)).collect()
+        let mut read = Vec::new();
+        chunks.iter().all(|chunk| decode(chunk.first, &chunk.data, &mut read)).then_some(read)
+    }
+
+    fn chunks(postings: impl IntoIterator<Item = Posting>, blocks: usize) -> Vec<Chunk> {
+        let mut chunker = Chunker::new(blocks);
+        postings.into_iter().for_each(|posting| {
+            chunker.push(posting);
+            chunker.push(posting);
+        });
+        chunker.finish()
+    }
+
+    fn some_blocks() -> impl Strategy<Value = usize> {
+        prop_oneof![Just(1_usize), 2_usize..70, Just(1_024), Just(MOST_BLOCKS - 1), Just(MOST_BLOCKS)]
     }
 
     proptest! {
         #[test]
         fn postings_come_back_as_they_were(
-            pairs in proptest::collection::btree_set((0_u32..1 << 25, 0_usize..MOST_BLOCKS), 0..4_000),
-            dense in proptest::collection::btree_set((0_u32..500, 0_usize..MOST_BLOCKS), 0..4_000),
+            blocks in some_blocks(),
+            pairs in proptest::collection::btree_set((0_u32..1 << 25, any::<usize>()), 0..4_000),
+            dense in proptest::collection::btree_set((0_u32..500, any::<usize>()), 0..4_000),
+            common in proptest::collection::btree_set(any::<u16>(), 0..4_000),
         ) {
-            let postings: std::collections::BTreeSet<Posting> =
-                pairs.iter().chain(&dense).map(|(term, block)| Posting::new(*term, *block)).collect();
-            let mut chunker = Chunker::default();
-            postings.iter().for_each(|posting| { chunker.push(*posting); chunker.push(*posting) });
-            let chunks = chunker.finish();
-            prop_assert_eq!(read(&chunks), Some(postings.into_iter().collect()));
+            let postings: BTreeSet<Posting> = pairs
+                .iter()
+                .chain(&dense)
+                .map(|(term, block)| Posting::new(*term, block % blocks))
+                .chain(common.iter().map(|block| Posting::new(77, *block as usize % blocks)))
+                .collect();
+            let chunks = chunks(postings.iter().copied(), blocks);
+            prop_assert_eq!(read(&chunks), Some(postings.iter().copied().collect()));
             prop_assert!(chunks.windows(2).all(|pair| pair[0].first < pair[1].first));
+            for chunk in &chunks {
+                let (count, alone) = promised(&chunk.data);
+                prop_assert!(!alone || postings.iter().filter(|posting| posting.term == chunk.first).count() == count);
+            }
+            let mut found = BlockSet::none(blocks);
+            prop_assert!(chunks.iter().all(|chunk| collect(chunk.first, &chunk.data, &(77..=78), &mut found)));
+            let expected: BTreeSet<usize> =
+                postings.iter().filter(|posting| (77..=78).contains(&posting.term)).map(|posting| posting.block as usize).collect();
+            prop_assert_eq!((0..blocks).filter(|block| found.has(*block)).collect::<BTreeSet<_>>(), expected);
         }
 
         #[test]
-        fn any_bytes_are_a_chunk_or_damage(first in 0_u32..1 << 25, data in proptest::collection::vec(any::<u8>(), 0..200)) {
-            let read = decode(first, &data).take(100_000).count();
-            prop_assert!(read <= 100_000);
-            let mut found = BlockSet::default();
-            let _ = collect(first, &data, &(0..=Term::MAX), &mut found);
+        fn any_bytes_are_a_chunk_or_damage(first in 0_u32..1 << 25, version in 0_u8..4, data in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let data: Vec<u8> = std::iter::once(version).chain(data).collect();
+            let mut read = Vec::new();
+            let _ = decode(first, &data, &mut read);
+            prop_assert!(read.len() <= data.len() * 8 + 1);
+            let _ = collect(first, &data, &(0..=Term::MAX), &mut BlockSet::none(100));
+            let _ = promised(&data);
         }
     }
 
     #[test]
+    fn a_chunk_of_the_first_form_is_still_read() {
+        // Terms 5, 5, 6 and 9 in the blocks 3, 1023, 0 and 7, as version 1 wrote them.
+        let data = [1, 10, 4, 0, 0, 0, 3, 0, 246, 7, 192, 25, 0];
+        let mut read = Vec::new();
+        assert!(decode(5, &data, &mut read));
+        let expected = [(5, 3), (5, 1_023), (6, 0), (9, 7)].map(|(term, block)| Posting::new(term, block));
+        assert_eq!(read, expected);
+    }
+
+    #[test]
     fn a_chunk_that_was_cut_off_says_so() {
-        let mut chunker = Chunker::default();
-        (0..100).for_each(|n| chunker.push(Posting::new(n * 1_000, 7)));
-        let [chunk] = &chunker.finish()[..] else { panic!("one chunk") };
+        let chunks = chunks((0..100).map(|n| Posting::new(n * 1_000, 7)), 8);
+        let [chunk] = &chunks[..] else { panic!("one chunk") };
         let cut = &chunk.data[..chunk.data.len() / 2];
-        assert!(!collect(chunk.first, cut, &(0..=Term::MAX), &mut BlockSet::default()));
-        assert!(collect(chunk.first, &chunk.data, &(0..=Term::MAX), &mut BlockSet::default()));
+        assert!(!collect(chunk.first, cut, &(0..=Term::MAX), &mut BlockSet::none(8)));
+        assert!(collect(chunk.first, &chunk.data, &(0..=Term::MAX), &mut BlockSet::none(8)));
+    }
+
+    #[test]
+    fn all_of_so_many_are_no_more() {
+        for blocks in [0, 1, 63, 64, 65, 1_024] {
+            assert_eq!(BlockSet::all(blocks).len(), blocks);
+            assert!(!BlockSet::all(blocks).has(blocks));
+        }
     }
 }

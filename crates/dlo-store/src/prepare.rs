@@ -3,6 +3,8 @@
 //! This is the dear part of an insert (compression, words), and it needs no database: it runs on the caller's side,
 //! in parallel, so that the one writer only writes.
 
+use std::sync::Arc;
+
 use dlo_core::letter::NewLetter;
 use dlo_core::replay::planner::is_pointer;
 use dlo_core::verdict::VerdictKind;
@@ -14,7 +16,7 @@ use crate::{Batch, Checkpoint, Lease, StoreError};
 /// A batch ready for its transaction.
 #[derive(Debug)]
 pub(crate) struct Prepared {
-    pub(crate) letters: Vec<NewLetter>,
+    pub(crate) letters: Arc<Vec<NewLetter>>,
     /// For each letter, the tokens found at once: exact values.
     pub(crate) tokens: Vec<String>,
     pub(crate) blocks: Vec<Packed>,
@@ -48,10 +50,9 @@ impl Prepared {
         }
         let tokens = letters.iter().map(quick_tokens).collect();
         let pointers = letters.iter().map(|letter| is_pointer(&letter.message.headers)).collect();
-        let mut sizes = Vec::with_capacity(letters.len());
-        for letter in &mut letters {
-            sizes.push(letter.message.payload.0.len() as u64);
-            // What waits for the writer holds a letter once, compressed.
+        let sizes = letters.iter().map(|letter| letter.message.payload.0.len() as u64).collect();
+        // What waits for the writer holds a letter once, compressed, unless somebody else has it as well.
+        for letter in Arc::get_mut(&mut letters).into_iter().flatten() {
             letter.message.payload = Default::default();
             letter.message.headers = Default::default();
             letter.error_stack = None;

@@ -22,7 +22,7 @@ pub(super) fn batches(turns: u64, most: u64) {
     let store = SqliteStore::open(scratch.path(), limits).expect("a store");
     let now = letters::failed_at(most * LETTERS);
     turn(turns, most, batch, |letters| {
-        let batch = Batch { letters, ..Batch::default() };
+        let batch = Batch { letters: letters.into(), ..Batch::default() };
         runtime.block_on(store.insert(batch, now)).expect("inserted").len()
     });
     runtime.block_on(store.close()).expect("closed");

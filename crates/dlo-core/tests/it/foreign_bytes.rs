@@ -90,6 +90,12 @@ proptest! {
     }
 
     #[test]
+    fn plain_text_is_folded_as_it_is_beside_other_text(text in "[ -~\\t\\n]{0,40}") {
+        let (alone, beside) = (words::fold(&text), words::fold(&format!("{text} ü")));
+        prop_assert_eq!(alone.as_str(), beside.trim_end_matches('ü').trim_end());
+    }
+
+    #[test]
     fn a_text_has_every_gram_that_is_wanted_of_a_part_of_it(
         text in prop_oneof!["\\PC{0,24}", "[a-c12 -]{0,24}"], from in 0_usize..24, length in 0_usize..24,
     ) {

@@ -48,7 +48,7 @@ impl Desk {
 
     async fn letters(&self, source: &str, count: usize) {
         let letters = vec![admitted(&format!(r#"{{"source":"{source}","payload":1}}"#)); count];
-        let batch = Batch { letters, ..Batch::default() };
+        let batch = Batch { letters: letters.into(), ..Batch::default() };
         self.office.store.insert(batch, self.office.now()).await.unwrap();
     }
 
@@ -118,7 +118,7 @@ async fn letters_that_are_not_due_do_not_stand_before_one_that_is() {
     let mut later = admitted(r#"{"source":"orders","payload":1}"#);
     later.failed_at = desk.office.now();
     let letters = vec![later; AT_ONCE + 1];
-    let batch = Batch { letters, ..Batch::default() };
+    let batch = Batch { letters: letters.into(), ..Batch::default() };
     desk.office.store.insert(batch, desk.office.now()).await.unwrap();
     look(&desk.office).await;
     let page = desk.office.store.replays(None, &Page::first(1)).await.unwrap();

@@ -263,15 +263,16 @@ async fn clerk(desk: Arc<Desk>, mut inbox: mpsc::Receiver<Part>) {
 
 /// Writes parts in one transaction and answers each.
 async fn write(desk: Arc<Desk>, parts: Vec<Part>) {
-    let mut batch = Batch::default();
+    let (mut batch, mut letters) = (Batch::default(), Vec::new());
     let mut waiting = Vec::with_capacity(parts.len());
     for part in parts {
-        batch.letters.extend(part.letters);
+        letters.extend(part.letters);
         batch.checkpoints.push(part.checkpoint);
         let name = part.lease.as_ref().map(|lease| lease.name.clone());
         batch.leases.extend(part.lease);
         waiting.push((name, part.reply));
     }
+    batch.letters = Arc::new(letters);
     let result = chunk::insert(&desk.office, batch, desk.office.now()).await;
     if let Ok(inserted) = &result {
         desk.count(inserted, 0);

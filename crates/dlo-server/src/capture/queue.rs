@@ -323,9 +323,10 @@ impl Job {
     /// Inserts, for as long as it takes. `Err(None)`: the office closes.
     async fn insert(&mut self) -> Result<Vec<Inserted>, Option<StoreError>> {
         let mut pause = Pause::new();
+        let letters = Arc::new(std::mem::take(&mut self.letters));
         loop {
             let batch = Batch {
-                letters: self.letters.clone(),
+                letters: Arc::clone(&letters),
                 checkpoints: self.rows.clone(),
                 leases: self.lease.iter().cloned().collect(),
             };

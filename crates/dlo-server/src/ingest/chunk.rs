@@ -38,7 +38,7 @@ pub(crate) async fn store(office: Arc<Office>, chunk: Chunk, terms: Terms) -> Ve
     loop {
         let now = office.now();
         let (letters, places) = read(&office, &chunk, &terms, now);
-        match insert(&office, Batch { letters, ..Batch::default() }, now).await {
+        match insert(&office, Batch { letters: letters.into(), ..Batch::default() }, now).await {
             Err(error) if error.is_transient() && begun.elapsed() + pause <= terms.patience => {
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(LAST_PAUSE);

@@ -14,7 +14,7 @@ use crate::office::Office;
 /// A plan of these letters, all of `orders`.
 pub(crate) async fn plan(office: &Office, letters: Vec<NewLetter>) -> ReplayId {
     let now = office.now();
-    office.store.insert(Batch { letters, ..Batch::default() }, now).await.unwrap();
+    office.store.insert(Batch { letters: letters.into(), ..Batch::default() }, now).await.unwrap();
     let sources = [("orders".to_string(), SourcePolicy::default())].into();
     let new = NewReplay {
         id: ReplayId::new(now, rand::random()),

@@ -6,6 +6,7 @@
 
 use std::io::ErrorKind;
 use std::path::Path;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use rusqlite::backup::Backup;
@@ -95,8 +96,10 @@ impl Writer {
         let waiting = index::waiting(&self.connection)?;
         self.next_block = super::next_block(&self.connection)?;
         self.next_replay = replays::next_row(&self.connection)?;
+        self.shared.epoch.fetch_add(1, Ordering::SeqCst);
+        self.shared.next_segment.fetch_max(index::next_segment(&self.connection)?, Ordering::SeqCst);
         self.shared.change(|catalog| *catalog = loaded);
-        self.shared.unindexed.store(waiting, std::sync::atomic::Ordering::Relaxed);
+        self.shared.unindexed.store(waiting, Ordering::Relaxed);
         Ok(())
     }
 }

@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering;
 use dlo_core::words;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
+use super::parts::Parts;
 use super::read_error;
 use super::writer::Shared;
 use crate::StoreError;
@@ -25,6 +26,8 @@ const TURN_BYTES: usize = 16 * 1024 * 1024;
 
 /// A segment ready to be written.
 pub(super) struct Built {
+    number: i64,
+    epoch: u64,
     blocks: Vec<Listed>,
     chunks: Vec<Chunk>,
 }
@@ -36,7 +39,10 @@ struct Listed {
 }
 
 /// Reads the newest blocks that wait, since searches begin there; `None` when none waits.
-pub(super) fn build(db: &Connection) -> Result<Option<Built>, StoreError> {
+pub(super) fn build(db: &Connection, shared: &Shared) -> Result<Option<Built>, StoreError> {
+    let epoch = shared.epoch.load(Ordering::SeqCst);
+    // Before anything is read: of two segments the one with the larger number has what is newer.
+    let number = shared.next_segment.fetch_add(1, Ordering::SeqCst);
     // One snapshot: the places of a block and the rows at these places belong together.
     let db = &db.unchecked_transaction().map_err(read_error)?;
     let sql = "SELECT u.block, b.places, b.data FROM unindexed u JOIN blocks b ON b.id = u.block
@@ -62,9 +68,9 @@ pub(super) fn build(db: &Connection) -> Result<Option<Built>, StoreError> {
         return Ok(None);
     }
     postings.sort_unstable();
-    let mut chunker = Chunker::default();
+    let mut chunker = Chunker::new(blocks.len());
     postings.into_iter().for_each(|posting| chunker.push(posting));
-    Ok(Some(Built { blocks, chunks: chunker.finish() }))
+    Ok(Some(Built { number, epoch, blocks, chunks: chunker.finish() }))
 }
 
 /// The terms of every letter of a block.
@@ -132,6 +138,10 @@ pub(super) fn store(
     shared: &Shared,
     built: &Built,
 ) -> Result<usize, StoreError> {
+    // Its number may be that of another segment by now.
+    if shared.epoch.load(Ordering::SeqCst) != built.epoch {
+        return Ok(0);
+    }
     let transaction = connection.transaction().map_err(read_error)?;
     let (mut unmarked, mut letters) = (0, 0);
     {
@@ -148,9 +158,10 @@ pub(super) fn store(
     if unmarked > 0 {
         let places =
             || built.blocks.iter().flat_map(|block| places_of(&block.places)).filter(|place| *place > 0);
-        let span = (places().min().unwrap_or(0), places().max().unwrap_or(0));
-        let ids: Vec<i64> = built.blocks.iter().map(|block| block.id).collect();
-        write_segment(&transaction, span, &ids, &built.chunks)?;
+        let (low, top) = (places().min().unwrap_or(0), places().max().unwrap_or(0));
+        let blocks: Vec<i64> = built.blocks.iter().map(|block| block.id).collect();
+        write_chunks(&transaction, built.number, &built.chunks)?;
+        Row { low, top, blocks, parts: Parts::whole(top) }.write(&transaction, built.number)?;
     }
     transaction.commit().map_err(read_error)?;
     let left = shared.unindexed.load(Ordering::Relaxed).saturating_sub(letters);
@@ -159,21 +170,38 @@ pub(super) fn store(
     Ok(unmarked)
 }
 
-pub(super) fn write_segment(
-    db: &Transaction<'_>,
-    (low, top): (i64, i64),
-    blocks: &[i64],
-    chunks: &[Chunk],
-) -> Result<(), StoreError> {
-    let list: Vec<u8> = blocks.iter().flat_map(|id| id.to_le_bytes()).collect();
-    db.execute("INSERT INTO segments (low, top, blocks) VALUES (?1, ?2, ?3)", params![low, top, list])
-        .map_err(read_error)?;
-    let segment = db.last_insert_rowid();
+/// The row of a segment.
+#[derive(Debug)]
+pub(super) struct Row {
+    /// The places of its oldest and newest letter.
+    pub(super) low: i64,
+    pub(super) top: i64,
+    pub(super) blocks: Vec<i64>,
+    pub(super) parts: Parts,
+}
+
+impl Row {
+    /// Writes it: from then on the chunks of this number are asked.
+    pub(super) fn write(&self, db: &Transaction<'_>, number: i64) -> Result<(), StoreError> {
+        let list: Vec<u8> = self.blocks.iter().flat_map(|id| id.to_le_bytes()).collect();
+        let sql = "INSERT INTO segments (id, low, top, blocks, parts) VALUES (?1, ?2, ?3, ?4, ?5)";
+        let row = params![number, self.low, self.top, list, self.parts.bytes()];
+        db.execute(sql, row).map(drop).map_err(read_error)
+    }
+}
+
+pub(super) fn write_chunks(db: &Transaction<'_>, number: i64, chunks: &[Chunk]) -> Result<(), StoreError> {
     let mut insert = db.prepare_cached("INSERT INTO grams VALUES (?1, ?2)").map_err(read_error)?;
     for chunk in chunks {
-        insert.execute(params![chunk_key(segment, chunk.first), chunk.data]).map_err(read_error)?;
+        insert.execute(params![chunk_key(number, chunk.first), chunk.data]).map_err(read_error)?;
     }
     Ok(())
+}
+
+/// The first number that no segment has, and none that was begun or is on its way out.
+pub(super) fn next_segment(db: &Connection) -> Result<i64, StoreError> {
+    let sql = "SELECT max(ifnull((SELECT max(id) FROM segments), 0), ifnull((SELECT max(segment) FROM leftovers), 0)) + 1";
+    db.query_row(sql, [], |row| row.get(0)).map_err(read_error)
 }
 
 /// The key of a chunk: its segment, and its first term.

@@ -1,8 +1,8 @@
 //! The thread that keeps the index of texts close behind the rows.
 //!
 //! It reads with a connection of its own, so that unpacking and sorting cost the writer nothing; what it built is
-//! written by the writer between two batches. After each turn segments are merged where there are many, and what died
-//! in them is left out.
+//! written by the writer between two batches. After each turn the index is kept in shape, by one deed (`upkeep.rs`); large
+//! segments are merged when nothing waits any more, or when too many of them are there.
 //!
 //! While letters pour in it stands back, so that a burst has the processors to itself: until [`ROOM`] wait, which a
 //! search scans meanwhile, and which are indexed within a second or two when the burst is over. A burst that goes on makes
@@ -13,12 +13,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 
+use super::merge::Pace;
+use super::upkeep::Upkeep;
 use super::writer::{Job, Shared, Writer};
-use super::{index, merge, open};
+use super::{index, open};
 use crate::StoreError;
 
 /// How often it is looked whether blocks wait.
@@ -31,6 +33,10 @@ const BURST: u64 = 1_000;
 const MOST: u64 = 80_000;
 /// How long one batch waits for it at most: letters are captured whatever becomes of the index.
 const HOLD: Duration = Duration::from_millis(100);
+/// How long nothing has waited when it is calm: a burst goes on more often than not.
+const CALM: Duration = Duration::from_secs(2);
+/// Between two deeds of upkeep while nothing waits.
+const BREATH: Duration = Duration::from_millis(20);
 /// How long after a failure it is tried again.
 const PAUSE: Duration = Duration::from_secs(10);
 
@@ -67,26 +73,36 @@ pub(super) async fn close_behind(shared: &Shared) {
 
 fn run(reader: &Connection, shared: &Shared, jobs: &Sender<Job>, ended: &Receiver<()>) {
     let (mut patience, mut before) = (LOOK, 0);
+    let mut keeping = Keeping::default();
     while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(patience) {
-        patience = LOOK;
         let waiting = shared.unindexed.load(Ordering::Relaxed);
         let new = waiting.saturating_sub(std::mem::replace(&mut before, waiting));
-        if waiting == 0 || (new > BURST && waiting < ROOM) {
+        patience = LOOK;
+        if new > BURST && waiting < ROOM {
+            keeping.calm = None;
             continue;
         }
-        match turn(reader, jobs) {
-            Ok(Turn::Done) => {}
+        let indexed = if waiting > 0 { turn(reader, shared, jobs) } else { Ok(Turn::Done) };
+        let kept = indexed.and_then(|turn| match turn {
+            Turn::Closed => Ok((turn, Turn::Closed)),
+            _ => Ok((turn, keeping.turn(reader, shared, jobs, waiting > 0)?)),
+        });
+        match kept {
+            Ok((Turn::Closed, _) | (_, Turn::Closed)) => return,
             // What waited is written: there may be more.
-            Ok(Turn::More) => patience = Duration::ZERO,
-            Ok(Turn::Closed) => return,
+            Ok((Turn::More, _)) => patience = Duration::ZERO,
+            Ok((_, Turn::More)) => patience = BREATH,
+            Ok((Turn::Done, Turn::Done)) => {}
             Err(error) => {
                 tracing::warn!(%error, "texts could not be indexed; they are scanned meanwhile");
+                keeping = Keeping::default();
                 patience = PAUSE;
             }
         }
     }
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Turn {
     Done,
     More,
@@ -94,45 +110,63 @@ enum Turn {
     Closed,
 }
 
-fn turn(reader: &Connection, jobs: &Sender<Job>) -> Result<Turn, StoreError> {
-    let built = index::build(reader)?;
+fn turn(reader: &Connection, shared: &Shared, jobs: &Sender<Job>) -> Result<Turn, StoreError> {
+    let built = index::build(reader, shared)?;
     let store = move |writer: &mut Writer| match built {
         Some(built) => index::store(&mut writer.connection, &writer.shared, &built),
         // None waits, whatever was counted.
         None => count_anew(writer).map(|_| 0),
     };
-    let turn = match written(jobs, store) {
+    match written(jobs, store) {
         // A block that keeps its mark waits for the next look.
-        Some(blocks) => {
-            if blocks? > 0 {
-                Turn::More
-            } else {
-                Turn::Done
-            }
-        }
-        None => return Ok(Turn::Closed),
-    };
-    for pick in [merge::Pick::Alike, merge::Pick::Outdated] {
-        let Some(merged) = merge::build(reader, pick)? else { break };
-        match written(jobs, move |writer| put_in_place(writer, &merged)) {
-            Some(done) => done?,
-            None => return Ok(Turn::Closed),
-        }
+        Some(blocks) => Ok(if blocks? > 0 { Turn::More } else { Turn::Done }),
+        None => Ok(Turn::Closed),
     }
-    Ok(turn)
 }
 
-fn put_in_place(writer: &mut Writer, merged: &merge::Merged) -> Result<(), StoreError> {
-    merge::store(&mut writer.connection, merged)?;
-    if let Some(segment) = merged.damaged() {
-        tracing::warn!(segment, "a segment of the text index was damaged; its letters are indexed again");
-        count_anew(writer)?;
+/// The upkeep of the index, a deed between two turns.
+#[derive(Debug, Default)]
+struct Keeping {
+    upkeep: Upkeep,
+    /// Since when nothing waits.
+    calm: Option<Instant>,
+    /// All was well in this epoch, and nothing was indexed since.
+    settled: Option<u64>,
+}
+
+impl Keeping {
+    fn turn(
+        &mut self,
+        reader: &Connection,
+        shared: &Shared,
+        jobs: &Sender<Job>,
+        indexed: bool,
+    ) -> Result<Turn, StoreError> {
+        let epoch = shared.epoch.load(Ordering::SeqCst);
+        if !indexed && self.settled == Some(epoch) {
+            return Ok(Turn::Done);
+        }
+        self.settled = None;
+        if shared.unindexed.load(Ordering::Relaxed) > 0 {
+            self.calm = None;
+        }
+        let calm = shared.unindexed.load(Ordering::Relaxed) == 0
+            && self.calm.get_or_insert_with(Instant::now).elapsed() >= CALM;
+        let pace = if calm { Pace::Calm } else { Pace::Busy };
+        let Some(deed) = self.upkeep.next(reader, shared, pace)? else {
+            self.settled = calm.then_some(epoch);
+            return Ok(Turn::Done);
+        };
+        match written(jobs, |writer| deed.perform(writer)) {
+            Some(outcome) => self.upkeep.note(outcome?),
+            None => return Ok(Turn::Closed),
+        }
+        Ok(Turn::More)
     }
-    Ok(())
 }
 
 /// Counts what waits by its marks. On the writing thread only, where nobody adds to it meanwhile.
-fn count_anew(writer: &Writer) -> Result<u64, StoreError> {
+pub(super) fn count_anew(writer: &Writer) -> Result<u64, StoreError> {
     let waiting = index::waiting(&writer.connection)?;
     writer.shared.unindexed.store(waiting, Ordering::Relaxed);
     Ok(waiting)
@@ -151,18 +185,25 @@ fn written<T: Send + 'static>(
     answer.recv().ok()
 }
 
-/// Indexes whatever waits, here and now.
+/// Indexes and merges whatever waits, here and now.
 pub(super) fn finish(writer: &mut Writer) -> Result<u64, StoreError> {
-    while let Some(built) = index::build(&writer.connection)? {
-        if index::store(&mut writer.connection, &writer.shared, &built)? == 0 {
-            break;
+    let shared = Arc::clone(&writer.shared);
+    // The thread gives up what it has under way: its merges would be of the same segments.
+    shared.epoch.fetch_add(1, Ordering::SeqCst);
+    let mut upkeep = Upkeep::default();
+    loop {
+        let built = index::build(&writer.connection, &shared)?;
+        let indexed = match &built {
+            Some(built) => index::store(&mut writer.connection, &shared, built)?,
+            None => 0,
+        };
+        while let Some(deed) = upkeep.next(&writer.connection, &shared, Pace::Calm)? {
+            upkeep.note(deed.perform(writer)?);
         }
-        for pick in [merge::Pick::Alike, merge::Pick::Outdated] {
-            let Some(merged) = merge::build(&writer.connection, pick)? else { break };
-            put_in_place(writer, &merged)?;
+        if indexed == 0 {
+            return count_anew(writer);
         }
     }
-    count_anew(writer)
 }
 
 #[cfg(test)]

@@ -1,259 +1,226 @@
-//! Few segments instead of many: those of one size are merged, four at a time, until they are full.
+//! Which segments are merged: few of many blocks are asked sooner than many of few.
 //!
-//! Every search asks every segment, and a trickle of letters leaves a small one a few times a second. A merge reads
-//! chunks and writes chunks; no block is unpacked again. The old segments go in the transaction that brings the new one.
+//! Every search asks every segment, and a trickle of letters leaves a small one a few times a second. So those of one size
+//! are merged, four at a time, until they are full. While letters pour in, whoever brings them has the processors: only
+//! small segments are merged as soon as that, and large ones when [`PILE`] of a size have come together. One merge of a size
+//! is under way at a time; `merging.rs` does it in steps.
+//!
 //! A block whose letter died again stands in a newer segment as well, and of two segments the one with the larger number
-//! is right: a merge leaves the others out, and a full segment that is outdated by half is written anew. A segment
-//! that cannot be read is taken away, and its blocks wait for the index again.
+//! is right: a merge leaves the others out, and a full segment that is outdated by half is written anew.
 
-use std::collections::HashMap;
+use rusqlite::{Connection, params};
 
-use rusqlite::{Connection, Row, params};
-
-use super::index::{chunk_key, first_term, places_of, write_segment};
+use super::index::places_of;
 use super::read_error;
 use crate::StoreError;
-use crate::postings::{Chunk, Chunker, MOST_BLOCKS, Posting, decode};
+use crate::postings::MOST_BLOCKS;
 
-/// Segments that are merged at once.
+/// Segments that are worth a merge.
 const TOGETHER: usize = 4;
-/// Blocks of the largest segment of each size; the last are full and stay.
-const SIZES: [usize; 3] = [MOST_BLOCKS / 64, MOST_BLOCKS / 16, LARGEST];
-const LARGEST: usize = MOST_BLOCKS / 4;
+/// Large segments that may come together while letters pour in, and the most that are merged at once.
+const PILE: usize = 16;
+/// Blocks of the largest segment of each size; what is larger is full and stays.
+const SIZES: [usize; 6] = [16, 64, 256, 1_024, 4_096, LARGEST];
+const LARGEST: usize = MOST_BLOCKS / TOGETHER;
+/// Blocks of a small one: to merge four of them takes a moment.
+const SMALL: usize = 64;
 
-/// Which segments are wanted.
+/// How much is merged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Pick {
-    /// The oldest of a size of which there are enough.
-    Alike,
-    /// A full one of which more than half is outdated.
-    Outdated,
+pub(super) enum Pace {
+    /// What is small, and what has piled up.
+    Busy,
+    /// Whatever is worth it.
+    Calm,
 }
 
-/// What takes the place of some segments.
-pub(super) struct Merged {
-    old: Vec<Segment>,
-    /// The newest segment when these were read.
-    newest: i64,
-    result: Outcome,
+/// A size of segments of which one merge may be under way; that of the full ones is the last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Size(usize);
+
+/// Segments that are to become one, the oldest first.
+#[derive(Debug)]
+pub(super) struct Picked {
+    pub(super) size: Size,
+    pub(super) old: Vec<i64>,
+    /// The places of their oldest and newest letter.
+    pub(super) low: i64,
+    pub(super) top: i64,
 }
 
-enum Outcome {
-    Whole {
-        blocks: Vec<i64>,
-        chunks: Vec<Chunk>,
-    },
-    /// This segment cannot be read.
-    Damaged(i64),
-}
+impl Picked {
+    fn one(size: Size, (id, low, top): (i64, i64, i64)) -> Self {
+        Self { size, old: vec![id], low, top }
+    }
 
-impl Merged {
-    /// The segment that could not be read.
-    pub(super) fn damaged(&self) -> Option<i64> {
-        match &self.result {
-            Outcome::Damaged(segment) => Some(*segment),
-            Outcome::Whole { .. } => None,
-        }
+    fn add(&mut self, (id, low, top): (i64, i64, i64)) {
+        self.old.push(id);
+        self.low = self.low.min(low);
+        self.top = self.top.max(top);
     }
 }
 
-struct Segment {
-    id: i64,
-    low: i64,
-    top: i64,
-    blocks: Vec<i64>,
-}
-
-/// Reads what is wanted into one; `None` when all is well.
-pub(super) fn build(db: &Connection, pick: Pick) -> Result<Option<Merged>, StoreError> {
-    let db = &db.unchecked_transaction().map_err(read_error)?;
-    let picked = match pick {
-        Pick::Alike => mergeable(db)?,
-        Pick::Outdated => outdated(db)?,
-    };
-    let Some(old) = picked else { return Ok(None) };
-    let newest =
-        db.query_row("SELECT ifnull(max(id), 0) FROM segments", [], |row| row.get(0)).map_err(read_error)?;
-    let result = merge(db, &old)?;
-    Ok(Some(Merged { old, newest, result }))
-}
-
-fn merge(db: &Connection, old: &[Segment]) -> Result<Outcome, StoreError> {
-    let latest = latest(db)?;
-    let (mut sources, mut blocks) = (Vec::new(), Vec::new());
-    for segment in old {
-        let mut kept = Vec::with_capacity(segment.blocks.len());
-        for block in &segment.blocks {
-            let stays = latest.get(block) == Some(&segment.id);
-            kept.push(stays.then_some(blocks.len()));
-            blocks.extend(stays.then_some(*block));
-        }
-        sources.push(Source::new(segment.id, kept));
-    }
-    let mut chunker = Chunker::default();
-    for source in &mut sources {
-        if !source.advance(db)? {
-            return Ok(Outcome::Damaged(source.segment));
-        }
-    }
-    loop {
-        let heads = sources.iter().enumerate().filter_map(|(n, source)| Some((source.head?, n)));
-        let Some((posting, source)) = heads.min() else { break };
-        chunker.push(posting);
-        if !sources[source].advance(db)? {
-            return Ok(Outcome::Damaged(sources[source].segment));
-        }
-    }
-    Ok(Outcome::Whole { blocks, chunks: chunker.finish() })
-}
-
-/// For every block the segment that has it as it is: the one with the largest number.
-fn latest(db: &Connection) -> Result<HashMap<i64, i64>, StoreError> {
-    let mut statement =
-        db.prepare_cached("SELECT id, blocks FROM segments ORDER BY id").map_err(read_error)?;
-    let mut rows = statement.query([]).map_err(read_error)?;
-    let mut latest = HashMap::new();
-    while let Some(row) = rows.next().map_err(read_error)? {
-        let id: i64 = row.get(0).map_err(read_error)?;
-        let blocks = row.get_ref(1).and_then(|value| Ok(value.as_blob()?)).map_err(read_error)?;
-        latest.extend(places_of(blocks).map(|block| (block, id)));
-    }
-    Ok(latest)
-}
-
-/// The full segment that is outdated most, if it is by more than half.
-fn outdated(db: &Connection) -> Result<Option<Vec<Segment>>, StoreError> {
-    let mut current: HashMap<i64, usize> = HashMap::new();
-    for segment in latest(db)?.into_values() {
-        *current.entry(segment).or_default() += 1;
-    }
-    let sql = "SELECT id, low, top, blocks FROM segments WHERE length(blocks) > ?1";
-    let mut statement = db.prepare_cached(sql).map_err(read_error)?;
-    let full = statement.query_map([LARGEST as i64 * 8], Segment::read).map_err(read_error)?;
-    let mut worst: Option<(usize, Segment)> = None;
-    for segment in full {
-        let segment = segment.map_err(read_error)?;
-        let left = current.get(&segment.id).copied().unwrap_or(0);
-        let gone = segment.blocks.len().saturating_sub(left);
-        if gone * 2 > segment.blocks.len() && worst.as_ref().is_none_or(|(most, _)| gone > *most) {
-            worst = Some((gone, segment));
-        }
-    }
-    Ok(worst.map(|(_, segment)| vec![segment]))
-}
-
-impl Segment {
-    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
-        let blocks: Vec<u8> = row.get(3)?;
-        let blocks = places_of(&blocks).collect();
-        Ok(Self { id: row.get(0)?, low: row.get(1)?, top: row.get(2)?, blocks })
-    }
-}
-
-fn mergeable(db: &Connection) -> Result<Option<Vec<Segment>>, StoreError> {
-    let sql = "SELECT id, low, top, blocks FROM segments WHERE length(blocks) <= ?1 AND length(blocks) > ?2
+/// The oldest segments of the smallest size of which there are enough, unless some of it are being merged.
+pub(super) fn alike(db: &Connection, pace: Pace, under_way: &[Size]) -> Result<Option<Picked>, StoreError> {
+    let sql = "SELECT id, low, top, length(blocks) / 8 FROM segments WHERE length(blocks) <= ?1 AND length(blocks) > ?2
                 ORDER BY id LIMIT ?3";
     let mut statement = db.prepare_cached(sql).map_err(read_error)?;
     let mut smaller = 0;
-    for size in SIZES {
-        let found: Vec<Segment> = statement
-            .query_map(params![size as i64 * 8, smaller as i64 * 8, TOGETHER as i64], Segment::read)
+    for (number, largest) in SIZES.into_iter().enumerate() {
+        let size = Size(number);
+        let bounds = params![largest as i64 * 8, smaller as i64 * 8, PILE as i64];
+        smaller = largest;
+        if under_way.contains(&size) {
+            continue;
+        }
+        let found: Vec<((i64, i64, i64), usize)> = statement
+            .query_map(bounds, |row| {
+                Ok(((row.get(0)?, row.get(1)?, row.get(2)?), row.get::<_, u32>(3)? as usize))
+            })
             .and_then(Iterator::collect)
             .map_err(read_error)?;
-        if found.len() == TOGETHER {
-            return Ok(Some(found));
+        let enough = if pace == Pace::Calm || largest <= SMALL { TOGETHER } else { PILE };
+        if found.len() >= enough {
+            return Ok(together(size, found));
         }
-        smaller = size;
     }
     Ok(None)
 }
 
-/// The postings of one segment, a chunk at a time, by the numbers that its blocks will have.
-struct Source {
-    segment: i64,
-    /// For each block its new number; none if it is left out.
-    kept: Vec<Option<usize>>,
-    /// The chunk that is read, last posting first.
-    chunk: Vec<Posting>,
-    key: i64,
-    head: Option<Posting>,
-}
-
-impl Source {
-    fn new(segment: i64, kept: Vec<Option<usize>>) -> Self {
-        Self { segment, kept, chunk: Vec::new(), key: chunk_key(segment, 0) - 1, head: None }
-    }
-
-    /// Goes on to the next posting of a block that stays. `false`: a chunk is damaged, and merged with others it would
-    /// become a whole one that has too little.
-    fn advance(&mut self, db: &Connection) -> Result<bool, StoreError> {
-        loop {
-            while let Some(posting) = self.chunk.pop() {
-                match self.kept.get(posting.block()) {
-                    None => return Ok(false),
-                    Some(None) => {}
-                    Some(Some(block)) => {
-                        self.head = Some(Posting::new(posting.term(), *block));
-                        return Ok(true);
-                    }
-                }
-            }
-            let sql = "SELECT key, data FROM grams WHERE key > ?1 AND key < ?2 ORDER BY key LIMIT 1";
-            let mut statement = db.prepare_cached(sql).map_err(read_error)?;
-            let mut rows =
-                statement.query(params![self.key, chunk_key(self.segment + 1, 0)]).map_err(read_error)?;
-            let Some(row) = rows.next().map_err(read_error)? else {
-                self.head = None;
-                return Ok(true);
-            };
-            self.key = row.get(0).map_err(read_error)?;
-            let data = row.get_ref(1).and_then(|value| Ok(value.as_blob()?)).map_err(read_error)?;
-            let read: Option<Vec<Posting>> = decode(first_term(self.key), data).collect();
-            let Some(chunk) = read else { return Ok(false) };
-            self.chunk = chunk;
-            self.chunk.reverse();
+/// As many of them as fit into one.
+fn together(size: Size, found: Vec<((i64, i64, i64), usize)>) -> Option<Picked> {
+    let mut picked: Option<Picked> = None;
+    let mut all = 0;
+    for (segment, blocks) in found {
+        all += blocks;
+        if all > MOST_BLOCKS {
+            break;
+        }
+        match &mut picked {
+            None => picked = Some(Picked::one(size, segment)),
+            Some(picked) => picked.add(segment),
         }
     }
+    picked
 }
 
-/// Puts the new segment in the place of the old ones, unless they are gone.
-pub(super) fn store(connection: &mut Connection, merged: &Merged) -> Result<(), StoreError> {
-    let transaction = connection.transaction().map_err(read_error)?;
-    let newest: i64 = transaction
-        .query_row("SELECT ifnull(max(id), 0) FROM segments", [], |row| row.get(0))
+/// The full segment that is outdated most, if it is by more than half.
+pub(super) fn outdated(db: &Connection, under_way: &[Size]) -> Result<Option<Picked>, StoreError> {
+    let size = Size(SIZES.len());
+    if under_way.contains(&size) {
+        return Ok(None);
+    }
+    let mut worst: Option<(usize, i64)> = None;
+    survey(db, 0, &mut |id, current| {
+        let gone = current.iter().filter(|block| block.is_none()).count();
+        let full = current.len() > LARGEST && gone * 2 > current.len();
+        if full && worst.is_none_or(|(most, _)| gone > most) {
+            worst = Some((gone, id));
+        }
+    })?;
+    let Some((_, id)) = worst else { return Ok(None) };
+    let segment = db
+        .query_row("SELECT id, low, top FROM segments WHERE id = ?1", [id], |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+        })
         .map_err(read_error)?;
-    if newest != merged.newest {
-        // The merged segment would get a larger number than one that is newer than its parts: the next turn sees both.
-        return Ok(());
+    Ok(Some(Picked::one(size, segment)))
+}
+
+/// Calls `visit` with every segment from a number on, the newest first, and its blocks: none for one that a newer segment has.
+pub(super) fn survey(
+    db: &Connection,
+    from: i64,
+    visit: &mut dyn FnMut(i64, &[Option<i64>]),
+) -> Result<(), StoreError> {
+    let last: i64 =
+        db.query_row("SELECT ifnull(max(id), 0) FROM blocks", [], |row| row.get(0)).map_err(read_error)?;
+    // A bit for each block: blocks are numbered from one on.
+    let mut seen = vec![0_u64; usize::try_from(last).unwrap_or(0) / 64 + 1];
+    let mut statement = db
+        .prepare_cached("SELECT id, blocks FROM segments WHERE id >= ?1 ORDER BY id DESC")
+        .map_err(read_error)?;
+    let mut rows = statement.query([from]).map_err(read_error)?;
+    while let Some(row) = rows.next().map_err(read_error)? {
+        let list = row.get_ref(1).and_then(|value| Ok(value.as_blob()?)).map_err(read_error)?;
+        let current: Vec<Option<i64>> = places_of(list)
+            .map(|block| {
+                let number = usize::try_from(block).ok()?;
+                let word = seen.get_mut(number / 64)?;
+                let new = *word & (1 << (number % 64)) == 0;
+                *word |= 1 << (number % 64);
+                new.then_some(block)
+            })
+            .collect();
+        visit(row.get(0).map_err(read_error)?, &current);
     }
-    let gone: Vec<&Segment> =
-        merged.old.iter().filter(|segment| merged.damaged().is_none_or(|id| id == segment.id)).collect();
-    let mut deleted = 0;
-    for segment in &gone {
-        deleted += transaction
-            .execute("DELETE FROM segments WHERE id = ?1 AND top = ?2", params![segment.id, segment.top])
-            .map_err(read_error)?;
-        let range = params![chunk_key(segment.id, 0), chunk_key(segment.id + 1, 0)];
-        transaction.execute("DELETE FROM grams WHERE key >= ?1 AND key < ?2", range).map_err(read_error)?;
-    }
-    if deleted != gone.len() {
-        // A backup was put back meanwhile: what was read is not what stands here. Rolled back by the drop.
-        return Ok(());
-    }
-    match &merged.result {
-        Outcome::Whole { blocks, chunks } if !blocks.is_empty() => {
-            let low = merged.old.iter().map(|segment| segment.low).min().unwrap_or(0);
-            let top = merged.old.iter().map(|segment| segment.top).max().unwrap_or(0);
-            write_segment(&transaction, (low, top), blocks, chunks)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Segments of so many blocks each, numbered from one on.
+    fn segments(blocks: &[usize]) -> Connection {
+        let db = Connection::open_in_memory().unwrap();
+        db.execute_batch(
+            "CREATE TABLE blocks (id INTEGER PRIMARY KEY);
+             CREATE TABLE segments (id INTEGER PRIMARY KEY, low INTEGER, top INTEGER, blocks BLOB);",
+        )
+        .unwrap();
+        for (number, blocks) in blocks.iter().enumerate() {
+            let row = params![number as i64 + 1, number as i64, 100 - number as i64, vec![0_u8; blocks * 8]];
+            db.execute("INSERT INTO segments VALUES (?1, ?2, ?3, ?4)", row).unwrap();
         }
-        Outcome::Whole { .. } => {}
-        Outcome::Damaged(_) => {
-            let sql = "INSERT OR IGNORE INTO unindexed SELECT id FROM blocks WHERE id = ?1";
-            let mut mark = transaction.prepare_cached(sql).map_err(read_error)?;
-            for block in gone.iter().flat_map(|segment| &segment.blocks) {
-                mark.execute([block]).map_err(read_error)?;
-            }
-        }
+        db
     }
-    transaction.commit().map_err(read_error)
+
+    fn picked(blocks: &[usize], pace: Pace, under_way: &[Size]) -> Vec<i64> {
+        alike(&segments(blocks), pace, under_way).unwrap().map_or(Vec::new(), |picked| picked.old)
+    }
+
+    #[test]
+    fn the_oldest_of_the_smallest_size_of_which_there_are_enough_are_merged() {
+        assert_eq!(picked(&[5, 700, 600, 6, 500, 400], Pace::Calm, &[]), [2, 3, 5, 6]);
+        assert_eq!(picked(&[5, 700, 7, 6, 500, 400, 16], Pace::Calm, &[]), [1, 3, 4, 7]);
+        assert_eq!(picked(&[5, 700, 7, 17, 500, 400], Pace::Calm, &[]), [0; 0]);
+        let of_two = segments(&[300, 300, 300, 300]);
+        let picked = alike(&of_two, Pace::Calm, &[]).unwrap().unwrap();
+        assert_eq!((picked.low, picked.top), (0, 100));
+    }
+
+    #[test]
+    fn large_ones_pile_up_while_letters_pour_in() {
+        let busy = |blocks: &[usize]| picked(blocks, Pace::Busy, &[]).len();
+        assert_eq!((busy(&[64; 4]), busy(&[256; 15]), busy(&[256; 16]), busy(&[256; 40])), (4, 0, 16, 16));
+    }
+
+    #[test]
+    fn of_each_size_one_merge_is_under_way_and_none_grows_too_large() {
+        let mut blocks = vec![10; 4];
+        blocks.extend([LARGEST; 6]);
+        assert_eq!(picked(&blocks, Pace::Calm, &[]), [1, 2, 3, 4]);
+        assert_eq!(picked(&blocks, Pace::Calm, &[Size(0)]), [5, 6, 7, 8]);
+        assert_eq!(picked(&blocks, Pace::Calm, &[Size(0), Size(5)]), [0; 0]);
+        assert_eq!(picked(&[LARGEST + 1; 16], Pace::Calm, &[]), [0; 0], "they are full");
+    }
+
+    #[test]
+    fn a_full_segment_that_is_outdated_by_half_is_written_anew() {
+        let db = segments(&[]);
+        let list = |blocks: std::ops::Range<usize>| -> Vec<u8> {
+            blocks.flat_map(|block| (block as i64).to_le_bytes()).collect()
+        };
+        let add = |id: i64, blocks| {
+            db.execute("INSERT INTO segments VALUES (?1, 1, 2, ?2)", params![id, list(blocks)]).unwrap();
+        };
+        db.execute("INSERT INTO blocks VALUES (?1)", [LARGEST as i64 * 4]).unwrap();
+        add(1, 1..LARGEST * 2);
+        add(2, 1..LARGEST);
+        assert!(outdated(&db, &[]).unwrap().is_none());
+        add(3, LARGEST..LARGEST + 5);
+        assert_eq!(outdated(&db, &[]).unwrap().map(|picked| picked.old), Some(vec![1]));
+        assert!(outdated(&db, &[Size(SIZES.len())]).unwrap().is_none(), "it is under way");
+    }
 }

@@ -37,7 +37,9 @@ mod index;
 mod indexer;
 mod leases;
 mod merge;
+mod merging;
 mod open;
+mod parts;
 mod read;
 mod replays;
 mod rows;
@@ -47,6 +49,7 @@ mod splits;
 mod steps;
 mod streams;
 mod triage;
+mod upkeep;
 mod write;
 mod writer;
 

@@ -22,6 +22,8 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0004_triage.sql"),
     include_str!("../../migrations/sqlite/0005_grams.sql"),
     include_str!("../../migrations/sqlite/0006_splits.sql"),
+    include_str!("../../migrations/sqlite/0007_borders.sql"),
+    include_str!("../../migrations/sqlite/0008_leftovers.sql"),
 ];
 
 /// Pages of the write-ahead log, 96 MB, at which the writer folds what `fold.rs` has left of it, so that it begins anew.
@@ -100,7 +102,7 @@ pub(super) fn writer(database: &Path) -> Result<Connection, StoreError> {
     refuse_newer(&connection)?;
     connection
         .execute_batch(&format!(
-            "PRAGMA page_size = 4096; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -24000;
+            "PRAGMA page_size = 4096; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -16000;
              PRAGMA temp_store = MEMORY; PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES};
              PRAGMA journal_size_limit = 67108864; PRAGMA foreign_keys = OFF;"
         ))

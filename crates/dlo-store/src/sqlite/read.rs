@@ -56,11 +56,13 @@ pub(super) fn glance<T>(
 /// The block that holds the cold part of a letter.
 pub(super) fn block(db: &Connection, id: i64) -> Result<Block, StoreError> {
     let mut statement = db.prepare_cached("SELECT data FROM blocks WHERE id = ?1").map_err(read_error)?;
-    let data: Vec<u8> =
-        statement.query_row([id], |row| row.get(0)).optional().map_err(read_error)?.ok_or_else(|| {
-            StoreError::Unreadable("a payload block is missing; restore it from a backup".into())
-        })?;
-    Block::open(&data)
+    let opened = statement.query_row([id], |row| {
+        let data = row.get_ref(0)?.as_blob().map_err(|_| rows::unreadable("blocks.data"))?;
+        Ok(Block::open(data))
+    });
+    opened.optional().map_err(read_error)?.ok_or_else(|| {
+        StoreError::Unreadable("a payload block is missing; restore it from a backup".into())
+    })?
 }
 
 fn cold(db: &Connection, found: &Found) -> Result<Cold, StoreError> {

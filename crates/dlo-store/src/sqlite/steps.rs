@@ -55,8 +55,11 @@ pub(super) fn advance(
     Ok(Stepped::Moved { from, to })
 }
 
-/// Letters on their way, each taken where it stands in this transaction and written together: one statement for all that
-/// take the same step is half the work of one for each.
+/// Letters on their way, each taken where it stands in this transaction and written together.
+///
+/// Each is a statement of its own, since it is found and changed in one go. A list of them would be looked up first and once
+/// more to be changed, and SQLite would keep a copy of each page for the case that it must take back that statement alone:
+/// twice the work, as letters of one replay share no pages.
 #[derive(Debug, Default)]
 pub(super) struct Together(Vec<(Step, Status, Vec<i64>)>);
 
@@ -75,14 +78,14 @@ impl Together {
     }
 
     pub(super) fn write(self, db: &Connection) -> Result<(), StoreError> {
-        let sql = "UPDATE letters SET status = ?2, replays = replays + ?3
-                    WHERE place IN (SELECT value FROM json_each(?1))";
-        for (step, to, places) in self.0 {
-            db.prepare_cached(sql)
-                .and_then(|mut update| {
-                    update.execute(params![json_array(places.iter().copied()), to.number(), step.is_send()])
-                })
-                .map_err(read_error)?;
+        let sql = "UPDATE letters SET status = ?2, replays = replays + ?3 WHERE place = ?1";
+        let mut update = db.prepare_cached(sql).map_err(read_error)?;
+        for (step, to, mut places) in self.0 {
+            // Neighbours share a page.
+            places.sort_unstable();
+            for place in places {
+                update.execute(params![place, to.number(), step.is_send()]).map_err(read_error)?;
+            }
         }
         Ok(())
     }

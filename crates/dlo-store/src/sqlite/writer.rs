@@ -3,9 +3,10 @@
 //! Inserts that wait share a transaction, and so an fsync; everything else is a closure that runs between them, the
 //! chunks of the text index among it, which `indexer.rs` builds beside this thread.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::Receiver;
+use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, RwLock};
+use std::time::Duration;
 
 use dlo_core::time::Timestamp;
 use rusqlite::Connection;
@@ -15,6 +16,10 @@ use super::catalog::{Catalog, Staged};
 use super::{leases, read_error, write};
 use crate::prepare::Prepared;
 use crate::{Inserted, StoreError, StoreLimits};
+
+/// After so long without anything to write the pages that were kept for it are given back. They are read again from the
+/// system's own cache, a few for a letter.
+const QUIET: Duration = Duration::from_millis(500);
 
 /// What readers and the writer share.
 #[derive(Debug, Default)]
@@ -26,6 +31,11 @@ pub(super) struct Shared {
     pub(super) unindexed: AtomicU64,
     /// Some were indexed.
     pub(super) indexed: Notify,
+    /// The number of the next segment of the index.
+    pub(super) next_segment: AtomicI64,
+    /// How often everything was put back from a backup or indexed by hand: a merge that was begun before is void. Changed
+    /// by the writer only.
+    pub(super) epoch: AtomicU64,
 }
 
 impl Shared {
@@ -71,7 +81,7 @@ impl Writer {
     pub(super) fn run(mut self, jobs: &Receiver<Job>) {
         let mut held = None;
         loop {
-            let Some(job) = held.take().or_else(|| jobs.recv().ok()) else { return };
+            let Some(job) = held.take().or_else(|| self.next(jobs)) else { return };
             match job {
                 Job::Insert(first) => held = self.insert_together(*first, jobs),
                 Job::Run(work) => work(&mut self),
@@ -81,6 +91,20 @@ impl Writer {
                     let _ = done.send(());
                     return;
                 }
+            }
+        }
+    }
+
+    /// Waits for the next job; gives back memory when none comes for a while.
+    fn next(&self, jobs: &Receiver<Job>) -> Option<Job> {
+        match jobs.recv_timeout(QUIET) {
+            Ok(job) => Some(job),
+            Err(RecvTimeoutError::Disconnected) => None,
+            Err(RecvTimeoutError::Timeout) => {
+                if let Err(error) = self.connection.release_memory() {
+                    tracing::debug!(%error, "the pages kept for writing could not be given back");
+                }
+                jobs.recv().ok()
             }
         }
     }

@@ -107,7 +107,7 @@ pub(crate) fn full_letter(n: i64) -> NewLetter {
 }
 
 pub(crate) fn batch(letters: Vec<NewLetter>) -> Batch {
-    Batch { letters, ..Batch::default() }
+    Batch { letters: letters.into(), ..Batch::default() }
 }
 
 /// Stores letters; their ids in the order given.

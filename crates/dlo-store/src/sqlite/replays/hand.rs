@@ -1,7 +1,7 @@
 //! Items on their way: each move writes the item, its letter's step, the audit row and the counts, in one transaction.
 //!
-//! An item is read together with where its letter stands, moves are decided in memory, and what moved alike is written by
-//! one statement: a statement for each row costs more than the rows. A claim is no outcome, so its letters have one
+//! An item is read together with where its letter stands, moves are decided in memory, and neighbours that moved alike are
+//! written by one statement: a statement for each row costs more than the rows. A claim is no outcome, so its letters have one
 //! audit row for the batch, which says how many.
 //!
 //! Where order matters, the first of a lane goes and the others wait. When an item comes to a good end, the next of its
@@ -16,6 +16,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::super::catalog::Staged;
 use super::super::{audit, read_error, steps};
+use super::items;
 use super::rows::{self, FoundItem, Head, ReplayRow};
 use crate::moves::Move;
 use crate::{Deed, Event, StoreError};
@@ -42,8 +43,18 @@ struct Moved {
     stepped: bool,
 }
 
+impl Moved {
+    /// Whether one statement can write both.
+    fn is_followed_by(&self, next: &Self) -> bool {
+        let how = |moved: &Self| (moved.way.to, moved.way.keeps_time());
+        next.found.item.number == self.found.item.number + 1
+            && how(next) == how(self)
+            && next.told == self.told
+    }
+}
+
 /// What is said of an item beside where it goes.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 pub(super) struct Told {
     pub(super) partition: Option<i32>,
     pub(super) offset: Option<i64>,
@@ -93,54 +104,37 @@ impl<'t> Hand<'t> {
         add_counts(self.db, self.head.row, self.counts.into_iter())
     }
 
-    /// One statement for all that go the same way; a note is rare and written by itself.
+    /// Neighbours that go the same way and are told the same are one statement.
     fn write_items(&self) -> Result<(), StoreError> {
-        let mut alike: Vec<(Move, Vec<&Moved>)> = Vec::new();
-        for moved in &self.moved {
-            let way = moved.way;
-            if moved.told.note.is_some() {
-                self.write_alike(way, &[moved])?;
-                continue;
-            }
-            match alike
-                .iter_mut()
-                .find(|(other, _)| (other.to, other.keeps_time()) == (way.to, way.keeps_time()))
-            {
-                Some((_, together)) => together.push(moved),
-                None => alike.push((way, vec![moved])),
-            }
-        }
-        alike.into_iter().try_for_each(|(way, together)| self.write_alike(way, &together))
+        let mut moved: Vec<&Moved> = self.moved.iter().collect();
+        // Stable: should one item have moved twice, its last move is written last.
+        moved.sort_by_key(|moved| moved.found.item.number);
+        moved.chunk_by(|a, b| a.is_followed_by(b)).try_for_each(|alike| self.write_alike(alike))
     }
 
-    /// Where positions are said, each item comes as its number, partition, offset and replay: with the replay in the list
-    /// the list is gone through once and each item looked up, and not the other way round.
-    fn write_alike(&self, way: Move, together: &[&Moved]) -> Result<(), StoreError> {
-        let placed =
-            together.iter().any(|moved| moved.told.partition.is_some() || moved.told.offset.is_some());
-        let (sql, list) = if placed {
-            let sql = "UPDATE replay_items AS i
-                          SET state = ?3, at = ifnull(?4, at), sent_at = ifnull(?5, sent_at), note = ?6,
-                              partition = ifnull(t.value ->> 1, partition), log_offset = ifnull(t.value ->> 2, log_offset)
-                         FROM json_each(?2) AS t
-                        WHERE i.replay = t.value ->> 3 AND i.number = t.value ->> 0 AND ?1 IS NOT NULL";
-            let row = |moved: &&Moved| {
-                (moved.found.item.number, moved.told.partition, moved.told.offset, self.head.row)
-            };
-            (sql, rows::to_json(&together.iter().map(row).collect::<Vec<_>>())?)
-        } else {
-            let sql = "UPDATE replay_items
-                          SET state = ?3, at = ifnull(?4, at), sent_at = ifnull(?5, sent_at), note = ?6
-                        WHERE replay = ?1 AND number IN (SELECT value FROM json_each(?2))";
-            let numbers: Vec<u64> = together.iter().map(|moved| moved.found.item.number).collect();
-            (sql, rows::to_json(&numbers)?)
-        };
-        let (at, sent_at) = self.times(&way);
-        let note = together.first().and_then(|moved| moved.told.note.as_deref());
+    /// The range is gone through once, and each row is changed where it is found. Nothing is kept for taking back this
+    /// statement alone (`OR FAIL`): where it fails, the whole transaction is taken back.
+    fn write_alike(&self, alike: &[&Moved]) -> Result<(), StoreError> {
+        let (Some(first), Some(last)) = (alike.first(), alike.last()) else { return Ok(()) };
+        let (at, sent_at) = self.times(&first.way);
+        let sql = "UPDATE OR FAIL replay_items
+                      SET state = ?4, at = ifnull(?5, at), sent_at = ifnull(?6, sent_at), note = ?7,
+                          partition = ifnull(?8, partition), log_offset = ifnull(?9, log_offset)
+                    WHERE replay = ?1 AND number BETWEEN ?2 AND ?3";
         self.db
             .prepare_cached(sql)
             .and_then(|mut update| {
-                update.execute(params![self.head.row, list, way.to.number(), at, sent_at, note])
+                update.execute(params![
+                    self.head.row,
+                    first.found.item.number as i64,
+                    last.found.item.number as i64,
+                    first.way.to.number(),
+                    at,
+                    sent_at,
+                    first.told.note,
+                    first.told.partition,
+                    first.told.offset,
+                ])
             })
             .map_err(read_error)?;
         Ok(())
@@ -169,10 +163,10 @@ impl<'t> Hand<'t> {
                 )?,
             }
         }
-        alike.into_iter().try_for_each(|(step, numbers)| self.log_alike(step, &numbers))
+        alike.into_iter().try_for_each(|(step, numbers)| self.log_alike(step, numbers))
     }
 
-    fn log_alike(&self, step: Step, numbers: &[i64]) -> Result<(), StoreError> {
+    fn log_alike(&self, step: Step, mut numbers: Vec<i64>) -> Result<(), StoreError> {
         let event = Event::Step(step);
         if step == Step::Claim {
             let count = numbers.len() as u64;
@@ -180,23 +174,25 @@ impl<'t> Hand<'t> {
             let row = audit::Row { reference, ..audit::Row::by(self.now, event, count, &self.deed) };
             return audit::append(self.db, &row);
         }
-        let sql = "INSERT INTO audit (at, event, author, reason, reference, letter, count)
-                   SELECT ?3, ?4, ?5, ?6, ?7 || number, letter, 1 FROM replay_items
-                    WHERE replay = ?1 AND number IN (SELECT value FROM json_each(?2)) ORDER BY number";
-        self.db
-            .prepare_cached(sql)
-            .and_then(|mut insert| {
-                insert.execute(params![
+        numbers.sort_unstable();
+        let sql = "INSERT OR FAIL INTO audit (at, event, author, reason, reference, letter, count)
+                   SELECT ?4, ?5, ?6, ?7, ?8 || number, letter, 1 FROM replay_items
+                    WHERE replay = ?1 AND number BETWEEN ?2 AND ?3 ORDER BY number";
+        let mut insert = self.db.prepare_cached(sql).map_err(read_error)?;
+        for (first, last) in items::runs(&numbers) {
+            insert
+                .execute(params![
                     self.head.row,
-                    steps::json_array(numbers.iter().copied()),
+                    first,
+                    last,
                     self.now.as_micros(),
                     event.number(),
                     self.deed.author,
                     self.deed.reason,
                     send_prefix(self.head.id),
                 ])
-            })
-            .map_err(read_error)?;
+                .map_err(read_error)?;
+        }
         Ok(())
     }
 

@@ -1,7 +1,5 @@
 //! Items read: those that are shown alone, and those that are to be moved together with where their letters stand.
 
-use std::collections::BTreeSet;
-
 use dlo_core::replay::Item;
 use rusqlite::Connection;
 
@@ -21,9 +19,20 @@ pub(super) fn named(
     replay: ReplayRow,
     numbers: impl Iterator<Item = u64>,
 ) -> Result<Vec<FoundItem>, StoreError> {
-    let numbers: BTreeSet<i64> = numbers.filter_map(|number| i64::try_from(number).ok()).collect();
-    let numbers = steps::json_array(numbers.into_iter());
-    to_move(db, "i.number IN (SELECT value FROM json_each(?2)) ORDER BY i.number", &[&replay, &numbers])
+    let mut numbers: Vec<i64> = numbers.filter_map(|number| i64::try_from(number).ok()).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    let mut found = Vec::with_capacity(numbers.len());
+    for (first, last) in runs(&numbers) {
+        found.extend(to_move(db, "i.number BETWEEN ?2 AND ?3 ORDER BY i.number", &[&replay, &first, &last])?);
+    }
+    Ok(found)
+}
+
+/// Numbers in order as ranges without gaps, each by its first and last: a range is walked, where each number of a list is
+/// looked up.
+pub(super) fn runs(numbers: &[i64]) -> impl Iterator<Item = (i64, i64)> + '_ {
+    numbers.chunk_by(|a, b| b - a == 1).filter_map(|run| Some((*run.first()?, *run.last()?)))
 }
 
 /// Items of a replay under a condition on `replay_items i`, with where their letters stand; `?1` is the replay.

@@ -72,7 +72,10 @@ pub(crate) async fn checkpoints_move_with_their_letters(home: &dyn Home) {
     for next in [10, 20] {
         let checkpoints = vec![checkpoint("orders", "a", 0, next)];
         store
-            .insert(Batch { letters: vec![letter(next, |_| {})], checkpoints, ..Batch::default() }, NOW)
+            .insert(
+                Batch { letters: vec![letter(next, |_| {})].into(), checkpoints, ..Batch::default() },
+                NOW,
+            )
             .await
             .unwrap();
         assert_eq!(store.checkpoints("orders").await.unwrap(), [checkpoint("orders", "a", 0, next)]);

@@ -112,6 +112,7 @@ macro_rules! conformance {
                 a_reading_of_nothing_is_not_audited
                 notes_are_in_the_audit_log
                 the_audit_log_is_paged_newest_first
+                each_end_of_a_send_stands_at_its_own_item
                 a_reopened_store_has_everything
             }
             pages {

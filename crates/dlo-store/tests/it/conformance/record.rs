@@ -2,10 +2,13 @@
 
 use dlo_core::letter::{Status, Step};
 use dlo_core::query::{Matcher, Query};
+use dlo_core::replay::{ItemState, send_id};
+use dlo_store::replays::{Run, SendEnd};
 use dlo_store::{AuditEntry, Batch, Checkpoint, Deed, DynStore, Event, GroupFilter, Page, StoreError};
 
 use super::Home;
 use crate::letters::{NOW, at, batch, deed, find_all, full_letter, insert, insert_one, letter, query};
+use crate::replaying::{conserved, intend, running};
 
 async fn audit(store: &DynStore) -> Vec<AuditEntry> {
     store.audit(&Page::first(500)).await.unwrap().entries
@@ -135,9 +138,12 @@ pub(crate) async fn a_reopened_store_has_everything(home: &dyn Home) {
         next: 9,
         mark: Some("0-9".into()),
     };
-    let letters = (0..20).map(full_letter).collect();
+    let letters: Vec<_> = (0..20).map(full_letter).collect();
     store
-        .insert(Batch { letters, checkpoints: vec![checkpoint.clone()], ..Batch::default() }, NOW)
+        .insert(
+            Batch { letters: letters.into(), checkpoints: vec![checkpoint.clone()], ..Batch::default() },
+            NOW,
+        )
         .await
         .unwrap();
     let ids: Vec<_> = find_all(&store, &Query::default(), 50).await.iter().map(|l| l.id).collect();
@@ -172,4 +178,42 @@ pub(crate) async fn a_reopened_store_has_everything(home: &dyn Home) {
     assert_eq!(answers.iter().filter(|a| matches!(a, dlo_store::Inserted::Duplicate(_))).count(), 20);
     assert_eq!(find_all(&store, &Query::default(), 50).await.len(), 21);
     assert_eq!(store.verify().await.unwrap().problems, Vec::<String>::new());
+}
+
+/// Neighbours may be written together: with gaps, out of order, told alike or not, each has what was said of it.
+pub(crate) async fn each_end_of_a_send_stands_at_its_own_item(home: &dyn Home) {
+    use ItemState::{Intended, Refused, Sent};
+    let store = home.open().await;
+    let (replay, lease, ids) = running(&store, 9).await;
+    let run = Run { id: replay.id, lease: &lease };
+    intend(&store, &run, 9, at(1)).await;
+    let sent = |offset: Option<i64>| SendEnd::Sent { partition: offset.map(|_| 3), offset };
+    let refused = SendEnd::Refused("too large".into());
+    let ends = [
+        (8, sent(None)),
+        (4, sent(Some(70))),
+        (1, sent(Some(70))),
+        (0, sent(Some(70))),
+        (5, refused),
+        (6, sent(None)),
+    ];
+    store.record(&run, ends.into(), at(2)).await.unwrap();
+    let items = store.items(replay.id, None, &Page::first(9)).await.unwrap().items;
+    let told: Vec<_> = items.iter().map(|item| (item.state, item.offset, item.note.as_deref())).collect();
+    let placed = (Sent, Some(70), None);
+    let (waits, unplaced) = ((Intended, None, None), (Sent, None, None));
+    let refused = (Refused, None, Some("too large"));
+    assert_eq!(told, [placed, placed, waits, waits, placed, refused, unplaced, waits, unplaced]);
+    let at_items: Vec<_> = items.iter().filter(|item| item.state == Sent).map(|item| item.sent_at).collect();
+    assert_eq!(at_items, [Some(at(2)); 5]);
+    for (number, id) in ids.iter().enumerate() {
+        let last = store.timeline(*id).await.unwrap().pop().unwrap();
+        let reference = Some(send_id(replay.id, number as u64));
+        match number {
+            2 | 3 | 7 => assert_eq!(last.what, Event::Captured, "{number}"),
+            5 => assert_eq!((last.what, last.reference), (Event::Step(Step::Release), reference)),
+            _ => assert_eq!((last.what, last.reference), (Event::Step(Step::Send), reference), "{number}"),
+        }
+    }
+    conserved(&store).await;
 }

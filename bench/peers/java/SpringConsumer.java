@@ -1,9 +1,4 @@
-import java.lang.management.ManagementFactory;
-import java.nio.file.Files;
-import java.nio.file.Path;
 import java.util.Map;
-import java.util.concurrent.CountDownLatch;
-import java.util.concurrent.atomic.AtomicLong;
 import org.apache.kafka.clients.consumer.ConsumerConfig;
 import org.apache.kafka.clients.producer.ProducerConfig;
 import org.apache.kafka.common.TopicPartition;
@@ -25,12 +20,9 @@ import org.springframework.util.backoff.FixedBackOff;
  * processor, megabytes.
  */
 public final class SpringConsumer {
-    private static final AtomicLong HANDLED = new AtomicLong(), PARKED = new AtomicLong(), BEGAN = new AtomicLong();
-    private static final CountDownLatch ALL = new CountDownLatch(1);
-
     public static void main(String[] arguments) throws Exception {
         String bootstrap = arguments[0], topic = arguments[1], dead = arguments[2], group = arguments[3];
-        long count = Long.parseLong(arguments[4]);
+        var tally = new Tally(Long.parseLong(arguments[4]));
         int threads = Integer.parseInt(arguments[5]);
         var consumers = new DefaultKafkaConsumerFactory<byte[], byte[]>(Map.of(
                 ConsumerConfig.BOOTSTRAP_SERVERS_CONFIG, bootstrap,
@@ -45,11 +37,10 @@ public final class SpringConsumer {
 
         var properties = new ContainerProperties(topic);
         properties.setMessageListener((MessageListener<byte[], byte[]>) record -> {
-            BEGAN.compareAndSet(0, System.nanoTime());
-            if (record.value()[0] != '{') {
+            if (tally.isPoison(record.value())) {
                 throw new IllegalStateException("poison");
             }
-            counted(HANDLED, count);
+            tally.handled();
         });
         var container = new ConcurrentMessageListenerContainer<>(consumers, properties);
         container.setConcurrency(threads);
@@ -57,28 +48,12 @@ public final class SpringConsumer {
                 new KafkaTemplate<>(producers), (record, why) -> new TopicPartition(dead, record.partition()));
         container.setCommonErrorHandler(new DefaultErrorHandler((record, why) -> {
             publish.accept(record, why);
-            counted(PARKED, count);
+            tally.parked();
         }, new FixedBackOff(0, 2)));
         container.start();
-        ALL.await();
-        double seconds = (System.nanoTime() - BEGAN.get()) / 1e9;
+        double seconds = tally.await();
         container.stop();
-        say(seconds);
+        tally.say(seconds);
         System.exit(0);
-    }
-
-    private static void counted(AtomicLong what, long count) {
-        what.incrementAndGet();
-        if (HANDLED.get() + PARKED.get() >= count) {
-            ALL.countDown();
-        }
-    }
-
-    private static void say(double seconds) throws Exception {
-        var system = (com.sun.management.OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean();
-        String peak = Files.readAllLines(Path.of("/proc/self/status")).stream()
-                .filter(line -> line.startsWith("VmHWM:")).findFirst().orElseThrow().replaceAll("\\D", "");
-        System.out.printf("%d %d %f %f %f%n", HANDLED.get(), PARKED.get(), seconds,
-                system.getProcessCpuTime() / 1e9, Double.parseDouble(peak) / 1024);
     }
 }

@@ -1,5 +1,6 @@
 //! The bench book: `book begin FILE TIME WORDS…` opens a record with the facts of this machine, `book write DIRECTORY FILE…` makes
-//! pages and pictures of records. `bench/run` calls both.
+//! pages and pictures of records; what was measured before and not anew is taken from the book that stands there. `bench/run`
+//! calls both.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command that says what it did")]
 
@@ -36,7 +37,15 @@ fn write(directory: &Path, records: &[&str]) -> Result<(), String> {
         Ok((name.to_string(), text))
     };
     let records = records.iter().map(read).collect::<Result<Vec<_>, String>>()?;
-    let book = Book::of(bars::all(), &records)?;
+    let results = directory.join("results.json");
+    let name = results.display().to_string();
+    // What cannot be read is not written over.
+    let former = match std::fs::read_to_string(&results) {
+        Ok(json) => Some(json),
+        Err(why) if why.kind() == std::io::ErrorKind::NotFound => None,
+        Err(why) => return Err(format!("{name}: {why}")),
+    };
+    let book = Book::of(bars::all(), &records, former.as_deref().map(|json| (name.as_str(), json)))?;
     let cannot = |why: std::io::Error| format!("{}: {why}", directory.display());
     std::fs::create_dir_all(directory).map_err(cannot)?;
     // Pictures of curves that are not drawn any more would stay for ever.

@@ -1,5 +1,8 @@
 //! The interpreter of the peers in Python: an environment of its own below `target/`, with what
 //! `bench/peers/requirements.txt` pins. It is made again when that list changes.
+//!
+//! Where the list cannot be had as a whole, its packages are installed each by itself, and a peer whose package is
+//! missing is left out, which is said.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -18,13 +21,31 @@ pub(crate) fn python() -> PathBuf {
         return python;
     }
     println!("  installing the peers' packages");
-    run(Command::new("python3").args(["-m", "venv"]).arg(&place));
-    run(Command::new(&python).args(["-m", "pip", "install", "--quiet", "-r"]).arg(list));
-    std::fs::write(mark, wanted).expect("mark the environment");
+    // Where that fails, and it says why, no package is there either.
+    let _ = Command::new("python3").args(["-m", "venv"]).arg(&place).status();
+    if pip(&python).arg("-r").arg(list).status().is_ok_and(|status| status.success()) {
+        std::fs::write(mark, wanted).expect("mark the environment");
+    } else {
+        // Not marked: the next run tries again.
+        for package in wanted.lines().filter(|line| !line.starts_with('#')) {
+            let _ = pip(&python).arg(package).status();
+        }
+    }
     python
 }
 
-pub(crate) fn run(command: &mut Command) {
-    let status = command.status().expect("run the interpreter");
-    assert!(status.success(), "{command:?} failed");
+fn pip(python: &Path) -> Command {
+    let mut command = Command::new(python);
+    command.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
+    command
+}
+
+/// Whether the package of a peer could be installed, by the name under which it is imported.
+pub(crate) fn has(module: &str) -> bool {
+    let import = Command::new(python()).args(["-c", &format!("import {module}")]).output();
+    let there = import.is_ok_and(|output| output.status.success());
+    if !there {
+        println!("  SKIPPED: Python has no {module} (bench/peers/requirements.txt names its package)");
+    }
+    there
 }

@@ -1,4 +1,4 @@
-//! W3: a JetStream stream into the store, beside a bare Rust loop into SQLite.
+//! W3: a JetStream stream into the store, beside a bare Rust loop into SQLite and a batched Python script.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use futures::StreamExt;
 use crate::runner::{self, Runner};
 use crate::sink::{Row, Sink};
 use crate::usage::Meter;
-use crate::{Asked, message, office};
+use crate::{Asked, interpreter, message, office, python};
 
 const SUBJECT: &str = "orders.dlq";
 
@@ -22,6 +22,8 @@ pub(crate) async fn run(asked: Asked<'_>) {
     broker.topology().apply(&TopologySpec::new("orders", SUBJECT, 5)).await.expect("make the streams");
     let mut ours = Runner::new("dlo, NATS to SQLite");
     let mut bare = Runner::new("bare loop to SQLite");
+    let mut batch = Runner::new("nats-py, a commit a batch");
+    let scripted = interpreter::has("nats");
     let source = format!(
         "[brokers.shop]\nkind = \"nats\"\nservers = [\"{url}\"]\n[[sources]]\nname = \"orders\"\nbroker = \"shop\"\nqueue = \"orders\"\ndlq = \"{SUBJECT}\"\n"
     );
@@ -39,9 +41,25 @@ pub(crate) async fn run(asked: Asked<'_>) {
             ours.did(drained);
             bare.did(least);
         }
+        if scripted {
+            message::fill(&broker, SUBJECT, asked.letters).await;
+            let database = asked.scratch.join(format!("nats-py-{round}.db")).to_string_lossy().into_owned();
+            let batched = tokio::task::block_in_place(|| {
+                python::drain("nats_stream.py", &[&url, SUBJECT, &database], asked.letters)
+            });
+            purge(&url).await;
+            if counts {
+                batch.did(batched);
+            }
+        }
     }
-    runner::show("W3", "NATS", &[&ours, &bare]);
+    let mut all = vec![&ours, &bare];
+    all.extend(scripted.then_some(&batch));
+    runner::show("W3", "NATS", &all);
     ours.against(&bare, "capture.nats.bare");
+    if scripted {
+        ours.against(&batch, "capture.nats.batch");
+    }
     ours.weighs("capture.nats.memory");
 }
 

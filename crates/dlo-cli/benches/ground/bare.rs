@@ -44,7 +44,12 @@ fn row(n: u64) -> Row {
 
 /// Inserts `count` rows from `first` on; returns the time spent inserting.
 pub(crate) fn run(database: &Path, first: u64, count: u64) -> Duration {
-    let mut connection = Connection::open(database).expect("open the bare database");
+    insert(&mut open(database), first, count)
+}
+
+/// The database with its table, made if it is not there.
+pub(crate) fn open(database: &Path) -> Connection {
+    let connection = Connection::open(database).expect("open the bare database");
     connection
         .execute_batch(
             "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;
@@ -55,6 +60,11 @@ pub(crate) fn run(database: &Path, first: u64, count: u64) -> Duration {
              CREATE INDEX IF NOT EXISTS by_group ON dead_letters (group_id, failed_at);",
         )
         .expect("make the bare table");
+    connection
+}
+
+/// Inserts `count` rows from `first` on, a thousand a transaction; returns the time spent inserting.
+pub(crate) fn insert(connection: &mut Connection, first: u64, count: u64) -> Duration {
     let mut spent = Duration::ZERO;
     let mut next = first;
     while next < first + count {

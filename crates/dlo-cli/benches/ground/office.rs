@@ -53,23 +53,27 @@ impl Office {
 
     /// Sends NDJSON in chunks over one connection and waits for the answer. Returns how many were stored.
     pub(crate) fn send(&self, bodies: &[Vec<u8>]) -> u64 {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).expect("connect");
-        write!(
-            stream,
-            "POST /api/v1/letters HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/x-ndjson\r\n\
-             Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
-        )
-        .expect("send the head");
-        for body in bodies {
-            write!(stream, "{:x}\r\n", body.len()).expect("send");
-            stream.write_all(body).expect("send");
-            stream.write_all(b"\r\n").expect("send");
-        }
-        stream.write_all(b"0\r\n\r\n").expect("send the end");
-        let (status, text) = answer(stream);
+        let (status, text) = post(self.port, bodies).expect("send");
         assert_eq!(status, 200, "{}", &text[..text.len().min(300)]);
         number_behind(&text, "\"stored\":")
     }
+}
+
+/// Sends NDJSON in chunks to the office at `port`, which may end meanwhile: status and body of its answer.
+pub(crate) fn post(port: u16, bodies: &[Vec<u8>]) -> std::io::Result<(u16, String)> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+    write!(
+        stream,
+        "POST /api/v1/letters HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/x-ndjson\r\n\
+         Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
+    )?;
+    for body in bodies {
+        write!(stream, "{:x}\r\n", body.len())?;
+        stream.write_all(body)?;
+        stream.write_all(b"\r\n")?;
+    }
+    stream.write_all(b"0\r\n\r\n")?;
+    Ok(answer(stream))
 }
 
 impl Drop for Office {

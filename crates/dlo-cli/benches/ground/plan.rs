@@ -51,7 +51,7 @@ static LONGEST: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new
 
 async fn capture(store: Arc<SqliteStore>, from: u64) {
     for n in from.. {
-        let batch = Batch { letters: vec![letters::letter(n)], ..Batch::default() };
+        let batch = Batch { letters: vec![letters::letter(n)].into(), ..Batch::default() };
         let start = Instant::now();
         store.insert(batch, NOW).await.expect("insert");
         let spent = start.elapsed().as_millis() as u64;

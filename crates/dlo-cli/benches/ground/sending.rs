@@ -43,7 +43,8 @@ pub(crate) fn send(office: &Office, first: u64, count: u64) -> Duration {
     Load::new(first, count).send(office)
 }
 
-fn chunks(from: u64, to: u64) -> Vec<Vec<u8>> {
+/// Letters of these numbers, a hundred a chunk.
+pub(crate) fn chunks(from: u64, to: u64) -> Vec<Vec<u8>> {
     let numbers: Vec<u64> = (from..to).collect();
     numbers
         .chunks(100)

@@ -83,10 +83,10 @@ async fn fill(store: &DynStore, kind: &str, count: u64) -> f64 {
     let start = Instant::now();
     let mut waiting = std::collections::VecDeque::new();
     for first in (0..count).step_by(1_000) {
-        let letters = (first..(first + 1_000).min(count)).map(|n| letter(kind, n)).collect();
+        let letters: Vec<_> = (first..(first + 1_000).min(count)).map(|n| letter(kind, n)).collect();
         let (store, now) = (std::sync::Arc::clone(store), Timestamp::from_millis(1_793_600_000_000));
         waiting.push_back(tokio::spawn(async move {
-            store.insert(Batch { letters, ..Batch::default() }, now).await.expect("insert")
+            store.insert(Batch { letters: letters.into(), ..Batch::default() }, now).await.expect("insert")
         }));
         if waiting.len() >= 4
             && let Some(oldest) = waiting.pop_front()

@@ -5,6 +5,7 @@
 //! speed. How PostgreSQL does beside the store is told by the `search` bench of dlo-store, which has its table.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use dlo_core::time::Timestamp;
 use dlo_store::sqlite::SqliteStore;
@@ -38,7 +39,8 @@ pub(crate) fn fill(data: &Path, from: u64, to: u64) {
         let mut next = from;
         while next < to {
             let end = (next + 2_000).min(to);
-            let batch = Batch { letters: (next..end).map(letters::letter).collect(), ..Batch::default() };
+            let batch =
+                Batch { letters: Arc::new((next..end).map(letters::letter).collect()), ..Batch::default() };
             store.insert(batch, Timestamp::from_millis(1_793_600_000_000)).await.expect("insert");
             next = end;
         }

@@ -27,6 +27,7 @@ mod restart;
 mod room;
 #[path = "../ground/sending.rs"]
 mod sending;
+mod serving;
 
 use curves::{Curve, Curves};
 use dlo_testkit::bench::measure::peak_mb;

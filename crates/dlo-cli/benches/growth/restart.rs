@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use crate::grow;
 use crate::office::{Office, number_behind};
 use crate::sending::send;
+use crate::serving::start;
 
 /// How often it is killed at one size, and how often it is stopped.
 pub(crate) const KILLS: u64 = 3;
@@ -50,16 +51,6 @@ pub(crate) fn after_stops(data: &Path) -> Vec<f64> {
         spent
     });
     restarts.collect()
-}
-
-/// Starts an office; seconds until it answered with its newest letters.
-fn start(data: &Path) -> (Office, f64) {
-    let started = Instant::now();
-    let office = Office::start(data);
-    let (status, list) = office.get("/api/v1/letters?limit=50");
-    let spent = started.elapsed().as_secs_f64();
-    assert!(status == 200 && list.contains("\"id\":\""), "the newest letters: {status}");
-    (office, spent)
 }
 
 /// Stops an office as an operator does, and waits until it has put everything away.

@@ -16,6 +16,8 @@ use crate::place::{Place, QUEUE};
 
 /// How long is waited for stragglers after a pause.
 const AFTER: Duration = Duration::from_secs(2);
+/// What comes within so long came together. It divides a second, and every rate by ten is a whole number.
+pub(crate) const TOGETHER: Duration = Duration::from_millis(100);
 
 /// Whose clock a message counts by.
 #[derive(Debug, Clone, Copy)]
@@ -110,6 +112,23 @@ pub(crate) fn within(arrivals: &[Timestamp], from: Timestamp, span: Duration) ->
 /// The most arrivals in any span of this length that begins with one, and when that is.
 pub(crate) fn fullest(arrivals: &[Timestamp], span: Duration) -> Option<(u64, Timestamp)> {
     arrivals.iter().map(|at| (within(arrivals, *at, span), *at)).max_by_key(|(count, _)| *count)
+}
+
+/// The mean rate, from the first to the last.
+pub(crate) fn mean(arrivals: &[Timestamp]) -> f64 {
+    let (Some(first), Some(last)) = (arrivals.first(), arrivals.last()) else { return 0.0 };
+    (arrivals.len() - 1) as f64 / last.since(*first).as_secs_f64()
+}
+
+/// How far the mean lies from the rate, percent.
+pub(crate) fn error_of_mean(arrivals: &[Timestamp], rate: u64) -> f64 {
+    (mean(arrivals) / rate as f64 - 1.0).abs() * 100.0
+}
+
+/// Messages of the fullest tenth of a second beyond a tenth of the rate.
+pub(crate) fn beyond(arrivals: &[Timestamp], rate: u64) -> f64 {
+    let in_tenth = fullest(arrivals, TOGETHER).map_or(0, |(count, _)| count);
+    (in_tenth as f64 - rate as f64 * TOGETHER.as_secs_f64()).max(0.0)
 }
 
 /// What any second may hold: two percent over the rate, in whole messages. Below fifty there are no two percent to see, and at

@@ -32,6 +32,7 @@ mod rabbitmq;
 mod rate;
 mod redis;
 mod shovel;
+mod sleeper;
 
 use dlo_testkit::bench::{record, runner, usage};
 

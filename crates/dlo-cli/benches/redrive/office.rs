@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -18,40 +18,66 @@ const PATIENCE: Duration = Duration::from_secs(600);
 const IDLE: Duration = Duration::from_millis(20);
 const LOOK: Duration = Duration::from_millis(500);
 
+/// An office and where it lives. Its process may end and begin again on the same data.
 pub(crate) struct Office {
-    process: Child,
+    process: Option<Child>,
     port: u16,
-    data: std::path::PathBuf,
+    scratch: PathBuf,
 }
 
 impl Office {
     /// A new office with one source, `orders`, whose broker is what `section` says.
     pub(crate) fn start(scratch: &Path, section: &str, queue: &str, dlq: &str) -> Self {
-        let data = scratch.join("office");
-        let _ = std::fs::remove_dir_all(&data);
-        let config = scratch.join("office.toml");
+        let port = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port").port();
+        let mut office = Self { process: None, port, scratch: scratch.to_owned() };
+        let _ = std::fs::remove_dir_all(office.data());
         let text = format!(
             "[replay]\nlarge = 1000000000\n[brokers.shop]\n{section}\n[[sources]]\nname = \"orders\"\nbroker = \"shop\"\nqueue = \"{queue}\"\ndlq = \"{dlq}\"\n"
         );
-        std::fs::write(&config, text).expect("write the config");
-        let port = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port").port();
-        let log = std::fs::File::create(scratch.join("office.log")).expect("a log");
+        std::fs::write(office.config(), text).expect("write the config");
+        office.begin();
+        office
+    }
+
+    fn data(&self) -> PathBuf {
+        self.scratch.join("office")
+    }
+
+    fn config(&self) -> PathBuf {
+        self.scratch.join("office.toml")
+    }
+
+    /// Starts its process on what is there, and returns when it is ready.
+    pub(crate) fn begin(&mut self) {
+        let log = self.scratch.join("office.log");
+        let log = std::fs::OpenOptions::new().create(true).append(true).open(log).expect("a log");
         let process = Command::new(env!("CARGO_BIN_EXE_dlo"))
             .arg("--config")
-            .arg(&config)
-            .args(["serve", "--log-level", "warn", "--listen", &format!("127.0.0.1:{port}"), "--data"])
-            .arg(&data)
+            .arg(self.config())
+            .args(["serve", "--log-level", "warn", "--listen", &format!("127.0.0.1:{}", self.port), "--data"])
+            .arg(self.data())
             .stdout(Stdio::null())
             .stderr(log)
             .spawn()
             .expect("start dlo serve");
-        let office = Self { process, port, data };
+        self.process = Some(process);
         let began = Instant::now();
-        while office.call("GET", "/readyz", "").0 != 200 {
+        while self.call("GET", "/readyz", "").0 != 200 {
             assert!(began.elapsed() < Duration::from_secs(60), "dlo serve did not become ready");
-            std::thread::sleep(Duration::from_millis(20));
+            std::thread::sleep(Duration::from_millis(2));
         }
-        office
+    }
+
+    /// Ends its process as a crash would. Its data stays.
+    pub(crate) fn kill(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+    }
+
+    fn pid(&self) -> u32 {
+        self.process.as_ref().map(Child::id).expect("it runs")
     }
 
     /// Captures `count` letters of one class: what an outage leaves.
@@ -75,7 +101,7 @@ impl Office {
     /// What capturing left to be done behind it, the index of words above all, is no part of a replay: it begins when the
     /// office has nothing else to do.
     fn until_quiet(&self) {
-        let pid = self.process.id();
+        let pid = self.pid();
         let began = Instant::now();
         loop {
             let before = Usage::of_tree(pid).cpu;
@@ -118,7 +144,7 @@ impl Office {
     /// Replays everything at full speed; done when every send is recorded.
     pub(crate) fn redrive(&self, count: u64) -> Done {
         let id = self.plan(r#""max":true"#, count);
-        let pid = self.process.id();
+        let pid = self.pid();
         let (before, server) = (Usage::of_tree(pid), servers(Some(pid)));
         let mut clock = Clock::asked(count);
         self.steer(&id, "start");
@@ -132,7 +158,7 @@ impl Office {
         Done { moved: count, spent, client, server: servers(Some(pid)).saturating_sub(server) }
     }
 
-    fn call(&self, method: &str, path: &str, body: &str) -> (u16, Value) {
+    pub(crate) fn call(&self, method: &str, path: &str, body: &str) -> (u16, Value) {
         let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.port)) else { return (0, Value::Null) };
         let _ = write!(
             stream,
@@ -150,9 +176,8 @@ impl Office {
 
 impl Drop for Office {
     fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-        let _ = std::fs::remove_dir_all(&self.data);
+        self.kill();
+        let _ = std::fs::remove_dir_all(self.data());
     }
 }
 

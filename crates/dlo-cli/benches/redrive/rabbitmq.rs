@@ -1,5 +1,5 @@
-//! W4 on RabbitMQ: beside its own shovel, which is the server talking to itself, aio-pika with 500 in flight, pika with a confirm
-//! for each message before the next, and Bento.
+//! W4 on RabbitMQ: beside its own shovel, which is the server talking to itself, directly and over TCP, aio-pika with 500 in
+//! flight, pika with a confirm for each message before the next, and Bento.
 
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,8 @@ pub(crate) async fn run(asked: Asked<'_>) {
     let server = Rabbitmq::shared().await;
     let bench = Bench::new(asked, server.url(), server.management()).await;
     let mut ours = Runner::new("dlo, from its store");
-    let mut its_own = Runner::new("RabbitMQ's own shovel");
+    let mut its_own = Runner::new("RabbitMQ's own shovel, directly");
+    let mut over_tcp = Runner::new("RabbitMQ's own shovel, over TCP");
     let mut aio_pika = Runner::new("aio-pika, 500 in flight");
     let mut pika = Runner::new("pika, a confirm a message");
     let mut bento = Runner::new("Bento, 500 in flight");
@@ -32,7 +33,8 @@ pub(crate) async fn run(asked: Asked<'_>) {
     let mut its_own_asked = Runner::new("shovel, from the asking");
     for round in 0..=asked.rounds {
         let done = bench.ours(asked).await;
-        let shoveled = bench.shovel(asked.letters).await;
+        let shoveled = bench.shovel(shovel::DIRECT, asked.letters).await;
+        let wired = bench.shovel(&bench.url, asked.letters).await;
         // A share of the letters: it takes as long.
         let scripted = bench.script("redrive_rabbitmq.py", (asked.letters / 5).max(1_000)).await;
         let one_by_one = bench.script("redrive_rabbitmq_pika.py", ONE_BY_ONE.min(asked.letters)).await;
@@ -41,6 +43,7 @@ pub(crate) async fn run(asked: Asked<'_>) {
         if round > 0 {
             ours.did(&done);
             its_own.did(&shoveled);
+            over_tcp.did(&wired);
             aio_pika.did(&scripted);
             pika.did(&one_by_one);
             streamed.iter().for_each(|done| bento.did(done));
@@ -48,9 +51,11 @@ pub(crate) async fn run(asked: Asked<'_>) {
             its_own_asked.did(&shoveled.since_asked());
         }
     }
-    runner::show("W4", "RabbitMQ", &[&ours, &ours_asked, &its_own, &its_own_asked, &aio_pika, &pika]);
+    runner::show("W4", "RabbitMQ", &[&ours, &ours_asked, &its_own, &its_own_asked]);
+    runner::show("W4", "RabbitMQ", &[&over_tcp, &aio_pika, &pika]);
     ours_asked.beside(&its_own_asked);
     ours.against(&its_own, "redrive.rabbitmq.shovel");
+    ours.against(&over_tcp, "redrive.rabbitmq.shovel-tcp");
     ours.against(&aio_pika, "redrive.rabbitmq.aio-pika");
     ours.against(&pika, "redrive.rabbitmq.pika");
     if bench.bento.is_some() {
@@ -92,9 +97,10 @@ impl Bench {
         done
     }
 
-    async fn shovel(&self, count: u64) -> Done {
+    /// `by` is the address by which the shovel reaches the server.
+    async fn shovel(&self, by: &str, count: u64) -> Done {
         message::fill(&self.place.broker, DEAD, count).await;
-        let done = shovel::run(&self.place, &self.management, &self.url, count).await;
+        let done = shovel::run(&self.place, &self.management, by, count).await;
         self.check(count).await;
         done
     }

@@ -1,7 +1,8 @@
 //! W5: how exactly a replay keeps its rate, and how soon a pause or another rate is obeyed, seen from the queue.
 //!
 //! The mean is taken from the first to the last; the worst second is the fullest of all that begin with a message, and so is the
-//! worst tenth of one; a pause is timed from the API's answer to the last message. `change` tells how another rate is timed.
+//! worst tenth of one; a pause is timed from the API's answer to the last message. `change` tells how another rate is timed,
+//! and `sleeper` stands beside it.
 
 use std::time::Duration;
 
@@ -15,17 +16,16 @@ use rdkafka::ClientConfig;
 use rdkafka::admin::{AdminClient, AdminOptions, AlterConfig, ResourceSpecifier};
 use rdkafka::client::DefaultClientContext;
 
-use crate::arrivals::{Watch, fullest, most_in_a_second, now};
+use crate::arrivals::{TOGETHER, Watch, beyond, error_of_mean, fullest, mean, most_in_a_second, now};
 use crate::office::Office;
 use crate::place::{DEAD, Place, QUEUE};
 use crate::record::Parts;
+use crate::sleeper::Sleeper;
 use crate::{Asked, change};
 
 const EVERYWHERE: [u64; 2] = [50, 500];
 const FAST: [u64; 3] = [50, 500, 5_000];
 const SECOND: Duration = Duration::from_secs(1);
-/// What comes within so long came together. It divides a second, and every rate by ten is a whole number.
-const TOGETHER: Duration = Duration::from_millis(100);
 
 pub(crate) async fn run(asked: Asked<'_>, only: Option<&str>) {
     println!("W5 the pace of a replay, {} s each", asked.seconds);
@@ -36,6 +36,7 @@ pub(crate) async fn run(asked: Asked<'_>, only: Option<&str>) {
         stop: Parts::new("rate.stop", "ms"),
         change: Parts::new("rate.change", "s"),
     };
+    let mut sleeper = Sleeper::new();
     for kind in ["rabbitmq", "kafka", "redis", "nats", "sqs"] {
         if only.is_none_or(|only| only == kind) {
             let place = Place::new(section(kind).await).await;
@@ -45,6 +46,9 @@ pub(crate) async fn run(asked: Asked<'_>, only: Option<&str>) {
             let rates: &[u64] = if matches!(kind, "redis" | "nats") { &FAST } else { &EVERYWHERE };
             for rate in rates {
                 one(asked, kind, &place, *rate, &mut figures).await;
+                if kind == "redis" {
+                    sleeper.one(asked, &place, &Redis::shared().await.url, *rate).await;
+                }
                 change::one(asked, kind, &place, *rate, &mut figures.change).await;
             }
         }
@@ -53,6 +57,7 @@ pub(crate) async fn run(asked: Asked<'_>, only: Option<&str>) {
     for parts in [mean, second, burst, stop, change] {
         parts.worst();
     }
+    sleeper.worst();
 }
 
 /// What is taken at each rate of each broker; the worst counts.
@@ -121,7 +126,7 @@ impl Figures {
             println!("  {kind} at {rate}/s: nothing arrived");
             return;
         };
-        let mean = (arrivals.len() - 1) as f64 / last.since(*first).as_secs_f64();
+        let mean = mean(arrivals);
         let (in_second, from) = fullest(arrivals, SECOND).unwrap_or((0, *first));
         let (in_tenth, _) = fullest(arrivals, TOGETHER).unwrap_or((0, *first));
         let most = most_in_a_second(rate);
@@ -132,10 +137,9 @@ impl Figures {
             rate / 10,
         );
         let at = |what: &str| format!("{kind} at {rate}/s: {what}");
-        self.mean.part(&at("error of the mean"), (mean / rate as f64 - 1.0).abs() * 100.0);
+        self.mean.part(&at("error of the mean"), error_of_mean(arrivals, rate));
         self.second.part(&at("fullest second to what it may hold"), in_second as f64 / most as f64);
-        let beyond = in_tenth as f64 - rate as f64 * TOGETHER.as_secs_f64();
-        self.burst.part(&at("fullest 100 ms beyond the rate"), beyond.max(0.0));
+        self.burst.part(&at("fullest 100 ms beyond the rate"), beyond(arrivals, rate));
         let late = last.since(answered).as_secs_f64() * 1e3;
         self.stop.part(&at("last arrival after a pause was answered"), late);
     }

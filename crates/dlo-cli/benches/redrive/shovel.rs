@@ -1,15 +1,20 @@
 //! RabbitMQ's own shovel, from the dead-letter queue to its queue, acknowledging on confirm.
 //!
-//! It runs inside the server, so its end is seen from outside.
+//! It runs inside the server, so its end is seen from outside. It reaches the queues directly or over TCP, as the address
+//! that it is given says.
 
 use crate::done::{Clock, Done, LOOK};
 use crate::place::{DEAD, Place, QUEUE};
 use crate::usage::{Usage, servers};
 
-/// Messages in its hands at once.
+/// Messages in its hands at once, as it has by default.
 const PREFETCH: u64 = 1_000;
+/// An address without a host: the shovel calls the server that it runs in, and nothing goes over a wire. This is what the
+/// form for a shovel stands at, and what the button that moves the messages of a queue makes, in RabbitMQ's own pages.
+pub(crate) const DIRECT: &str = "amqp://";
 
-/// Moves `count` messages. `management` is the address of the server's HTTP API, `url` that of the server.
+/// Moves `count` messages. `management` is the address of the server's HTTP API, `url` that by which the shovel reaches the
+/// server.
 pub(crate) async fn run(place: &Place, management: &str, url: &str, count: u64) -> Done {
     let before = servers(None);
     let value = serde_json::json!({ "value": {

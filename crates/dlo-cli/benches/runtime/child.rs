@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use crate::measure::per_second;
 use crate::runner::Round;
-use crate::sidecar::{bare, handler, push};
+use crate::sidecar::{bare, handler, limit, push};
 use crate::usage::{Usage, servers};
-use crate::{kafka_bare, ours, rabbitmq_bare, redis_bare};
+use crate::{kafka_bare, ours, rabbitmq_bare, redis_bare, settings};
 
 /// The first word of a command line that makes this program a runner.
 pub(crate) const ROLE: &str = "child";
@@ -78,6 +78,12 @@ pub(crate) fn run(arguments: &[&str]) -> Done {
     read(Command::new(program).arg(ROLE).args(arguments))
 }
 
+/// Runs a command that others need the work of.
+pub(crate) fn must(command: &mut Command) {
+    let status = command.status().unwrap_or_else(|why| panic!("{command:?}: {why}"));
+    assert!(status.success(), "{command:?} failed");
+}
+
 /// Runs a command whose last line is [`Done`].
 pub(crate) fn read(command: &mut Command) -> Done {
     let before = servers(None);
@@ -94,9 +100,10 @@ pub(crate) fn read(command: &mut Command) -> Done {
 pub(crate) async fn act(arguments: &[String]) {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let number = |text: &str| text.parse::<u64>().expect("a number");
+    let small = |text: &str| text.parse::<u16>().expect("a number");
     let done = match words[..] {
         ["ours", section, queue, group, count] => {
-            ours::consume(section, queue, group, number(count), ours::budget()).await
+            ours::consume(section, queue, group, number(count), settings::budget()).await
         }
         ["boundless", section, queue, group, count] => {
             ours::consume(section, queue, group, number(count), ours::boundless()).await
@@ -112,9 +119,9 @@ pub(crate) async fn act(arguments: &[String]) {
         }
         ["age", url, queue, count] => return bare::consume(url, queue, number(count)).await,
         ["push", url, queue, port, connections] => {
-            let small = |text: &str| text.parse::<u16>().expect("a number");
             return push::run(url, queue, small(port), small(connections)).await;
         }
+        ["posts", port, connections] => return limit::run(small(port), small(connections)).await,
         _ => panic!("no such runner: {words:?}"),
     };
     println!(

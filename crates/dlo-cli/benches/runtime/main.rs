@@ -17,6 +17,7 @@ mod child;
 mod go;
 #[path = "../capture/interpreter.rs"]
 mod interpreter;
+mod java;
 mod kafka;
 mod kafka_bare;
 mod node;
@@ -29,6 +30,8 @@ mod rabbitmq;
 mod rabbitmq_bare;
 mod redis;
 mod redis_bare;
+mod redis_taskiq;
+mod settings;
 mod sidecar;
 
 use dlo_testkit::bench::{measure, record, runner, usage};

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::interpreter::{root, run};
+use crate::child::must;
+use crate::interpreter::root;
 
 /// Where the packages are; installed again when the lock changes.
 fn packages() -> PathBuf {
@@ -17,7 +18,9 @@ fn packages() -> PathBuf {
         for file in ["package.json", "package-lock.json"] {
             std::fs::copy(from.join(file), place.join(file)).expect("copy the list");
         }
-        run(Command::new("npm").args(["install", "--silent", "--no-audit", "--no-fund"]).current_dir(&place));
+        must(
+            Command::new("npm").args(["install", "--silent", "--no-audit", "--no-fund"]).current_dir(&place),
+        );
         std::fs::write(mark, wanted).expect("mark the packages");
     }
     place.join("node_modules")

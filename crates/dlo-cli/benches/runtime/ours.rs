@@ -1,27 +1,18 @@
-//! Our runtime as a service embeds it: the real adapter, a handler that does nothing, everything else as it is by
-//! default. A poisoned message is tried three times, twice more in place, then it is a dead letter.
+//! Our runtime as a service embeds it: the real adapter, a handler that does nothing, and the settings of
+//! `settings.rs`.
 
-use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use dlo_core::brake::{BrakeConfig, BrakeMode};
 use dlo_core::budget::BudgetConfig;
-use dlo_core::failure::Failure;
 use dlo_core::message::Message;
-use dlo_core::policy::{Backoff, RetryPolicy};
-use dlo_core::verdict::VerdictKind;
-use dlo_runtime::{Consumer, ConsumerConfig, Event, Watch};
+use dlo_runtime::{Consumer, Event, Watch};
 use tokio::sync::Notify;
 
 use crate::child::Done;
 use crate::order;
-
-/// Messages in handlers at once: the window of the bare loops.
-const CONCURRENCY: usize = 500;
-/// How often a poisoned message is given to the handler.
-pub(crate) const ATTEMPTS: u32 = 3;
+use crate::settings::{self, ATTEMPTS};
 
 #[derive(Default)]
 struct Count {
@@ -53,11 +44,6 @@ impl Watch for Count {
     }
 }
 
-/// A tenth of the messages tried twice more is a fifth of the traffic, which is where the default begins to hold back.
-pub(crate) fn budget() -> BudgetConfig {
-    BudgetConfig { share: 1.0, ..BudgetConfig::default() }
-}
-
 /// Holds nothing back: where half of the messages are tried twice more, any share would.
 pub(crate) fn boundless() -> BudgetConfig {
     BudgetConfig { floor: u32::MAX, ..BudgetConfig::default() }
@@ -75,38 +61,16 @@ pub(crate) async fn consume(
     let source = broker.source(queue, group).await.expect("join the queue");
     let count = Arc::new(Count { wanted, ..Count::default() });
     let began = Arc::new(OnceLock::new());
-    let retry = RetryPolicy {
-        attempts: NonZeroU32::MIN.saturating_add(ATTEMPTS - 1),
-        backoff: Backoff::Fixed,
-        base: Duration::from_millis(1),
-        quick: ATTEMPTS - 1,
-        ..RetryPolicy::default()
-    };
     let state = tempfile::tempdir().expect("a directory for the journal");
-    let config = ConsumerConfig {
-        group: group.to_owned(),
-        concurrency: CONCURRENCY,
-        retry,
-        budget,
-        // The queue ends, and of its last messages nearly all are poison, which is what the brake would stop for.
-        brake: BrakeConfig { mode: BrakeMode::Warn, ..BrakeConfig::default() },
-        state: Some(state.path().to_owned()),
-        ..ConsumerConfig::default()
-    };
     let (clock, tally) = (Arc::clone(&began), Arc::clone(&count));
     let consumer = Consumer::builder(source, broker.publisher())
-        .config(config)
+        .config(settings::config(group, budget, state.path()))
         .watch(Arc::clone(&count) as Arc<dyn Watch>)
         .handler(move |message: Message| {
             clock.get_or_init(Instant::now);
             tally.tried.fetch_add(1, Ordering::Relaxed);
             let poison = order::is_poison(&message.payload.0);
-            // As the peers have it: tried twice more, then parked.
-            let bad = || Failure {
-                says: Some(VerdictKind::Retry),
-                ..Failure::new("NoJson", "the body is no JSON")
-            };
-            async move { if poison { Err(bad()) } else { Ok(()) } }
+            async move { if poison { Err(settings::bad()) } else { Ok(()) } }
         })
         .build()
         .expect("a consumer");

@@ -7,9 +7,9 @@ use dlo_testkit::harness::rabbitmq::Rabbitmq;
 
 use crate::child::Done;
 use crate::measure::{Median, per_second};
-use crate::ours::ATTEMPTS;
 use crate::rabbitmq::Bench;
 use crate::runner::{self, Round, Runner};
+use crate::settings::ATTEMPTS;
 use crate::{Asked, record};
 
 /// In percent. All are held against the first.

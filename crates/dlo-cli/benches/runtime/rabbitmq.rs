@@ -235,7 +235,7 @@ impl Bench {
 
     fn fill(&self, script: &str, messages: u64, percent: u64) {
         let mut command = self.python(percent);
-        tokio::task::block_in_place(|| interpreter::run(command.arg(script).arg(messages.to_string())));
+        tokio::task::block_in_place(|| child::must(command.arg(script).arg(messages.to_string())));
     }
 
     /// Messages that wait in a queue, by the server's own count.

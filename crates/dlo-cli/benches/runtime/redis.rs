@@ -1,5 +1,5 @@
-//! W7: consuming a Redis stream, beside the bare loop, BullMQ and Asynq (100 at once), dramatiq (2 processes of 8 threads)
-//! and Sidekiq (10 threads), each on the same server with its own way to keep jobs. Sidekiq takes a job off the server before
+//! W7: consuming a Redis stream, beside the bare loop, BullMQ and Asynq (100 at once), dramatiq (2 processes of 8 threads),
+//! taskiq and Sidekiq (10 threads), each on the same server with its own way to keep jobs. Sidekiq takes a job off the server before
 //! it works on it: what it holds when it dies is lost. Its retries wait for a poll each, so it is compared without poison only.
 
 use std::path::PathBuf;
@@ -26,7 +26,8 @@ pub(crate) async fn run(asked: &Asked) {
     let server = Redis::with(&["--appendfsync", "everysec"]).await;
     let section = format!("kind = \"redis\"\nurl = \"{}\"", server.url);
     let (sidekiq, asynq) = (sidekiq_is_there(), go::program("asynq"));
-    let bench = Bench { url: server.url.clone(), section, sidekiq, asynq };
+    let taskiq = interpreter::has("taskiq_redis");
+    let bench = Bench { url: server.url.clone(), section, sidekiq, asynq, taskiq };
     let mut without: Option<Runner> = None;
     for &percent in &asked.poison {
         let ours = bench.rounds(asked, percent).await;
@@ -39,12 +40,13 @@ pub(crate) async fn run(asked: &Asked) {
     }
 }
 
-struct Bench {
+pub(crate) struct Bench {
     url: String,
     section: String,
     sidekiq: bool,
     /// Its program, where it could be built.
     asynq: Option<PathBuf>,
+    taskiq: bool,
 }
 
 fn sidekiq_is_there() -> bool {
@@ -64,10 +66,12 @@ impl Bench {
         let mut dramatiq = Runner::new("dramatiq");
         let mut sidekiq = Runner::new("Sidekiq");
         let mut asynq = Runner::new("Asynq");
+        let mut taskiq = Runner::new("taskiq");
         let with_sidekiq = self.sidekiq && percent == 0;
         // A share of the messages: they take as long, and dramatiq longer with poison.
         let few = (asked.messages / 5).max(1_000);
         let fewest = (asked.messages / if percent > 0 { 25 } else { 10 }).max(1_000);
+        let tasks = (asked.messages / 25).max(1_000);
         for round in 0..=asked.rounds {
             let own = self.own(&["ours", &self.section], asked.messages, percent).await;
             let least = self.own(&["redis", &self.url], asked.messages, percent).await;
@@ -75,6 +79,7 @@ impl Bench {
             let python = self.dramatiq(fewest, percent).await;
             let ruby = if with_sidekiq { Some(self.sidekiq(few).await) } else { None };
             let in_go = self.asynq(few, percent).await;
+            let streamed = if self.taskiq { Some(self.taskiq(tasks, percent).await) } else { None };
             // The first round warms everything up and does not count.
             if round > 0 {
                 ours.did(&own);
@@ -83,6 +88,7 @@ impl Bench {
                 dramatiq.did(&python);
                 ruby.iter().for_each(|done| sidekiq.did(done));
                 in_go.iter().for_each(|done| asynq.did(done));
+                streamed.iter().for_each(|done| taskiq.did(done));
             }
         }
         let contest = format!("Redis, {percent} % poison");
@@ -100,17 +106,22 @@ impl Bench {
             runner::show("W7", &contest, &[&sidekiq]);
             ours.against(&sidekiq, "runtime.redis.sidekiq");
         }
-        if self.asynq.is_some() {
-            runner::show("W7", &contest, &[&asynq]);
-            match percent {
-                0 => ours.against(&asynq, "runtime.redis.asynq"),
-                _ => ours.beside(&asynq),
+        for (there, other, figure) in [
+            (self.asynq.is_some(), &asynq, "runtime.redis.asynq"),
+            (self.taskiq, &taskiq, "runtime.redis.taskiq"),
+        ] {
+            if there {
+                runner::show("W7", &contest, &[other]);
+                match percent {
+                    0 => ours.against(other, figure),
+                    _ => ours.beside(other),
+                }
             }
         }
         ours
     }
 
-    async fn flush(&self) -> redis::aio::MultiplexedConnection {
+    pub(crate) async fn flush(&self) -> redis::aio::MultiplexedConnection {
         let mut connection = connect(&self.url).await;
         let _: () = redis::cmd("FLUSHALL").query_async(&mut connection).await.expect("empty the server");
         connection
@@ -153,24 +164,25 @@ impl Bench {
         done
     }
 
+    pub(crate) fn python(&self, percent: u64) -> Command {
+        let mut command = Command::new(interpreter::python());
+        command
+            .current_dir(interpreter::root().join("bench/peers"))
+            .env("REDIS_URL", &self.url)
+            .env("PYTHONDONTWRITEBYTECODE", "1")
+            .env("POISON_EVERY", order::every(percent).unwrap_or(0).to_string());
+        command
+    }
+
     async fn dramatiq(&self, messages: u64, percent: u64) -> Done {
         peer::round(async || self.dramatiq_once(messages, percent).await).await
     }
 
     async fn dramatiq_once(&self, messages: u64, percent: u64) -> Result<Done, String> {
         let mut connection = self.flush().await;
-        let python = || {
-            let mut command = Command::new(interpreter::python());
-            command
-                .current_dir(interpreter::root().join("bench/peers"))
-                .env("REDIS_URL", &self.url)
-                .env("PYTHONDONTWRITEBYTECODE", "1")
-                .env("POISON_EVERY", order::every(percent).unwrap_or(0).to_string());
-            command
-        };
-        let (mut fill, mut worker) = (python(), python());
+        let (mut fill, mut worker) = (self.python(percent), self.python(percent));
         fill.arg("dramatiq_work.py").arg(messages.to_string());
-        tokio::task::block_in_place(|| interpreter::run(&mut fill));
+        tokio::task::block_in_place(|| child::must(&mut fill));
         worker.args(["-m", "dramatiq", "dramatiq_work", "-p", "2", "-t", "8", "--skip-logging"]);
         // A job stays in the first two until it is acknowledged.
         let look = async || -> Depths {
@@ -203,7 +215,7 @@ impl Bench {
         let script = interpreter::root().join("bench/peers/sidekiq_work.rb");
         let mut fill = Command::new("ruby");
         fill.arg(&script).arg(messages.to_string()).env("REDIS_URL", &self.url);
-        tokio::task::block_in_place(|| interpreter::run(&mut fill));
+        tokio::task::block_in_place(|| child::must(&mut fill));
         let mut worker = Command::new("sidekiq");
         worker.arg("-r").arg(&script).args(["-q", "sidekiq", "-c", "10", "-e", "production"]);
         worker.env("REDIS_URL", &self.url);

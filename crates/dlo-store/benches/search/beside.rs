@@ -1,7 +1,8 @@
 //! PostgreSQL beside the store: one hand-made table for all that is asked of both, given an index when its turn comes.
 //!
 //! First texts and fields without an index for them, then texts with trigrams, then lists and counts with the right
-//! composite indexes. Its settings are its own defaults, but for `fsync=off`, which questions do not meet.
+//! composite indexes. Its settings are its own defaults, but for `fsync=off`, which questions do not meet. Then those who
+//! are made for one kind of question: Tantivy for texts, DuckDB for counts.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -11,10 +12,10 @@ use dlo_store::{Store, StoreLimits};
 use dlo_testkit::harness::postgres::Postgres;
 use tokio_postgres::Client;
 
-use crate::questions::{self, Turns};
-use crate::{capture, peer, postgres_lists};
+use crate::questions::{self, Sql, Turns};
+use crate::{capture, columns, peer, piped, postgres_lists, words};
 
-pub(crate) async fn run(data: &Path, count: u64, rounds: u64) {
+pub(crate) async fn run(scratch: &Path, data: &Path, count: u64, rounds: u64) {
     let database = Postgres::shared().await.database().await;
     let loading = Instant::now();
     let theirs = peer::filled(&database.url, count).await;
@@ -29,9 +30,14 @@ pub(crate) async fn run(data: &Path, count: u64, rounds: u64) {
         "questions: {count} letters, each {rounds} times of ours and a tenth of that of PostgreSQL, in turn"
     );
     let turns = Turns { rounds, every: 10, patience: Duration::from_secs(60) };
-    questions::ask((&ours, &theirs), &questions::WITHOUT_INDEX, count, &turns, "search.ilike").await;
+    let mut sql = Sql::of(&theirs);
+    questions::ask(&ours, &mut sql, &questions::WITHOUT_INDEX, count, &turns, "search.ilike").await;
     trigrams(&ours, &theirs, count, rounds).await;
     postgres_lists::run(&ours, &theirs, count).await;
+    let letters = scratch.join("letters.tsv");
+    piped::export(&letters, count);
+    columns::run(&ours, &letters, scratch, count).await;
+    words::run(&ours, &letters, scratch, count, rounds).await;
     ours.close().await.expect("close");
 }
 
@@ -51,5 +57,6 @@ async fn trigrams(ours: &SqliteStore, theirs: &Client, count: u64, rounds: u64) 
         peer::bytes(theirs, "dead_letters_trigrams").await / count as f64
     );
     let turns = Turns { rounds, every: 1, patience: Duration::from_secs(20) };
-    questions::ask((ours, theirs), &questions::OF_ERROR_TEXT, count, &turns, "search.trigram").await;
+    let mut sql = Sql::of(theirs);
+    questions::ask(ours, &mut sql, &questions::OF_ERROR_TEXT, count, &turns, "search.trigram").await;
 }

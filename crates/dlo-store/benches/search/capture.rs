@@ -45,7 +45,8 @@ async fn insert(store: &Arc<SqliteStore>, count: u64, letter: fn(u64) -> NewLett
             let (mut next, end) = (task * share, ((task + 1) * share).min(count));
             while next < end {
                 let until = (next + BATCH).min(end);
-                let batch = Batch { letters: (next..until).map(letter).collect(), ..Batch::default() };
+                let batch =
+                    Batch { letters: Arc::new((next..until).map(letter).collect()), ..Batch::default() };
                 store.insert(batch, Timestamp::from_millis(1_793_600_000_000)).await.expect("insert");
                 next = until;
             }

@@ -1,12 +1,13 @@
-//! `search`: texts, fields, lists and counts of many letters, beside PostgreSQL with a hand-made table; and what our index
-//! costs.
+//! `search`: texts, fields, lists and counts of many letters, beside PostgreSQL with a hand-made table, Tantivy and DuckDB;
+//! and what our index costs.
 //!
 //! `search [--letters N] [--rounds N]` measures; `search fill <directory> [--letters N]` leaves a store there, for tests
-//! that need a large one. Every question is asked of both in turn, and both must find as many. Not a test: a slow machine
+//! that need a large one, and `search once <directory>` asks it for single letters. Every question is asked of both in turn, and both must find as many. Not a test: a slow machine
 //! must not fail a build.
 
 #![expect(
     clippy::expect_used,
+    clippy::panic,
     clippy::print_stdout,
     reason = "a benchmark stops where a step fails, and prints"
 )]
@@ -15,13 +16,19 @@ use std::path::{Path, PathBuf};
 
 mod beside;
 mod capture;
+mod columns;
+#[path = "../../../dlo-cli/benches/capture/interpreter.rs"]
+mod interpreter;
 #[expect(dead_code, reason = "the same letters are sent over HTTP by the benchmarks of dlo-cli")]
 #[path = "../../../dlo-cli/benches/ground/letters.rs"]
 mod letters;
 mod lists;
+mod once;
 mod peer;
+mod piped;
 mod postgres_lists;
 mod questions;
+mod words;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
@@ -34,6 +41,9 @@ fn main() {
     runtime.block_on(async {
         match &arguments[..] {
             [what, directory, ..] if what == "fill" => capture::fill(Path::new(directory), letters).await,
+            [what, directory, ..] if what == "once" => {
+                once::ask(Path::new(directory), letters, flag("--rounds", 200)).await;
+            }
             _ => {
                 let scratch = scratch();
                 all(&scratch, letters, flag("--rounds", 40)).await;
@@ -51,7 +61,7 @@ async fn all(scratch: &Path, letters: u64, rounds: u64) {
     let data = scratch.join("office");
     capture::fill(&data, letters).await;
     lists::run(&data, letters).await;
-    beside::run(&data, letters, rounds).await;
+    beside::run(scratch, &data, letters, rounds).await;
 }
 
 /// A directory for this run; `DLO_BENCH_DIR` chooses the disk.

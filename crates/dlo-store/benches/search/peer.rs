@@ -35,30 +35,33 @@ pub(crate) async fn filled(url: &str, count: u64) -> Client {
     let (client, connection) = tokio_postgres::connect(url, NoTls).await.expect("connect");
     tokio::spawn(connection);
     client.batch_execute(MAKE).await.expect("the table");
-    let mut next = 0;
-    while next < count {
-        let end = (next + PIECE).min(count);
-        let sink = client.copy_in("COPY dead_letters FROM STDIN").await.expect("copy");
-        let mut sink = std::pin::pin!(sink);
-        let mut rows = String::new();
-        for n in next..end {
-            let _ = writeln!(
-                rows,
-                "{n}\t{}\t{}\t{}\t{}\topen\t{}\t{}",
-                letters::source(n),
-                letters::event_type(n),
-                letters::class(n),
-                letters::message(n),
-                letters::payload(n),
-                letters::failed_at(n)
-            );
-        }
-        sink.send(Bytes::from(rows)).await.expect("rows");
-        sink.finish().await.expect("copied");
-        next = end;
+    for first in (0..count).step_by(PIECE as usize) {
+        copy(&client, first, (first + PIECE).min(count)).await.expect("copied");
     }
     settled(&client).await;
     client
+}
+
+/// Letters `first` to `end`, in one transaction.
+pub(crate) async fn copy(client: &Client, first: u64, end: u64) -> Result<(), tokio_postgres::Error> {
+    let sink = client.copy_in("COPY dead_letters FROM STDIN").await?;
+    let mut sink = std::pin::pin!(sink);
+    let mut rows = String::new();
+    for n in first..end {
+        let _ = writeln!(
+            rows,
+            "{n}\t{}\t{}\t{}\t{}\topen\t{}\t{}",
+            letters::source(n),
+            letters::event_type(n),
+            letters::class(n),
+            letters::message(n),
+            letters::payload(n),
+            letters::failed_at(n)
+        );
+    }
+    sink.send(Bytes::from(rows)).await?;
+    sink.finish().await?;
+    Ok(())
 }
 
 /// Indexes can answer without the rows, and the planner knows what is there.

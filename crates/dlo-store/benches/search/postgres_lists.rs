@@ -12,7 +12,7 @@ use dlo_core::letter::{Letter, Status};
 use dlo_core::query::Query;
 use dlo_core::time::Timestamp;
 use dlo_store::sqlite::SqliteStore;
-use dlo_store::{Cursor, Page, Store};
+use dlo_store::{CauseCount, Cursor, Page, Store};
 use dlo_testkit::bench::measure::{Median, percentile};
 use dlo_testkit::bench::record::{self, Parts};
 use tokio_postgres::types::ToSql;
@@ -22,7 +22,7 @@ use crate::{letters, peer};
 
 /// Times that each list and the counts are asked, and times before the clock starts.
 const ASKED: u64 = 400;
-const COUNTED: u64 = 20;
+pub(crate) const COUNTED: u64 = 20;
 const WARM_UP: u64 = 10;
 /// Letters of a page; the page that is called deep, and how many of them are asked in turn.
 const PAGE: usize = 50;
@@ -222,12 +222,16 @@ async fn counts(ours: &SqliteStore, theirs: &Client, count: u64) {
         let rows = theirs.query(&statement, &[]).await.expect("rows");
         let spent = started.elapsed().as_secs_f64() * 1_000.0;
         other.extend((n > 0).then_some(spent));
-        let open: Vec<u64> = causes.iter().map(|cause| cause.counts.get(Status::Open)).collect();
-        assert_eq!(open.iter().filter(|open| **open > 0).count(), rows.len(), "as many causes");
-        assert_eq!(open.iter().sum::<u64>(), count, "every letter is counted");
+        assert_eq!(open_causes(&causes), (rows.len(), count), "as many causes, and every letter is counted");
         assert_eq!(rows.iter().map(|row| row.get::<_, i64>(3)).sum::<i64>(), count as i64, "every row");
     }
     let (faster, [mine, other]) = (Median::paired(&other, &mine), [mine, other].map(Median::of));
     println!("  counts by (type, class, status): {mine} ms; PostgreSQL {other} ms");
     record::figure("triage.postgres-counts", "x", faster);
+}
+
+/// Causes of letters that are open, and these letters.
+pub(crate) fn open_causes(causes: &[CauseCount]) -> (usize, u64) {
+    let open = causes.iter().map(|cause| cause.counts.get(Status::Open)).filter(|open| *open > 0);
+    (open.clone().count(), open.sum())
 }

@@ -67,7 +67,7 @@ pub enum Take {
 }
 
 /// What is demanded of a figure.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Bar {
     AtLeast(f64),

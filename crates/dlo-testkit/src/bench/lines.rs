@@ -85,3 +85,9 @@ pub(super) mod number {
         Ok(Option::deserialize(from)?.unwrap_or(f64::NAN))
     }
 }
+
+/// Numbers by name, of which some could not be taken.
+pub(super) fn numbers<'a, D: serde::Deserializer<'a>>(from: D) -> Result<BTreeMap<String, f64>, D::Error> {
+    let read: BTreeMap<String, Option<f64>> = Deserialize::deserialize(from)?;
+    Ok(read.into_iter().map(|(name, value)| (name, value.unwrap_or(f64::NAN))).collect())
+}

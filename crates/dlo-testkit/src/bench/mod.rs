@@ -11,6 +11,7 @@ pub mod book;
 pub mod lines;
 pub mod machine;
 pub mod measure;
+pub mod numbered;
 pub mod record;
 pub mod runner;
 pub mod usage;

@@ -42,7 +42,10 @@ impl Runner {
     pub fn did(&mut self, round: impl Into<Round>) {
         let round = round.into();
         let each = |cpu: Duration| cpu.as_secs_f64() * 1e6 / round.messages as f64;
-        self.rates.push(per_second(round.messages, round.spent));
+        let rate = per_second(round.messages, round.spent);
+        self.rates.push(rate);
+        // For whoever waits: a whole run takes minutes, and what counts comes at its end.
+        println!("    round {}: {}, {rate:.0}/s", self.rates.len(), self.name);
         self.client.extend(round.client.map(each));
         self.server.extend(round.server.map(each));
         self.peak_mb.extend(round.peak_mb.filter(|peak| peak.is_finite()));

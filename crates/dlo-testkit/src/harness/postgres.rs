@@ -102,10 +102,18 @@ impl OwnPostgres {
 
     /// Starts it, and returns when it answers.
     pub async fn start(&self) {
-        let log = self.directory.path().join("log");
-        let server = Supervised::keeping(&self.command, "QUIT", log.clone());
+        self.begin();
+        answers(&self.url, &self.log()).await;
+    }
+
+    /// Starts it, for whoever asks it himself until it answers.
+    pub fn begin(&self) {
+        let server = Supervised::keeping(&self.command, "QUIT", self.log());
         *self.server.lock().unwrap_or_else(PoisonError::into_inner) = Some(server);
-        answers(&self.url, &log).await;
+    }
+
+    fn log(&self) -> PathBuf {
+        self.directory.path().join("log")
     }
 }
 

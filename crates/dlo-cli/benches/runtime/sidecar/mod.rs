@@ -1,5 +1,5 @@
 //! W8: from RabbitMQ over HTTP to a handler and back, by `dlo consume`, by the least that pushes, by the sidecars that one
-//! writes in Node and in Python, and by Bento, with sixteen connections each.
+//! writes in Node and in Python, and by Bento, with sixteen connections each; beside them what the HTTP side allows by itself.
 //!
 //! The clock is the handler's: from its first message to its last answer. Then the sidecar is stopped, and nothing may
 //! be left in the queue. What a sidecar adds to the age of a message is measured at half of what it can do while messages
@@ -21,12 +21,14 @@ use crate::runner::{self, Runner};
 use crate::{Asked, interpreter, node, order, record};
 use bento::Bento;
 use handler::{Handler, Saw};
+use limit::Limits;
 
 mod age;
 pub(crate) mod bare;
 mod bento;
 mod delay;
 pub(crate) mod handler;
+pub(crate) mod limit;
 mod pace;
 pub(crate) mod push;
 mod slow;
@@ -74,6 +76,7 @@ impl<'a> Bench<'a> {
         let mut javascript = Runner::new("Node");
         let mut python = Runner::new("Python");
         let mut bento = Runner::new("Bento");
+        let mut limits = Limits::new();
         // A share of the messages: they take as long.
         let few = (asked.messages / 3).max(1_000);
         let single = |messages| Handler::start(messages, false);
@@ -91,6 +94,7 @@ impl<'a> Bench<'a> {
                 Some(bento) => Some(self.one(single(few), |port| bento.command(&self.url, port), few).await),
                 None => None,
             };
+            limits.round(asked.messages, round > 0);
             // The first round warms everything up and does not count.
             if round > 0 {
                 let runners = [&mut ours, &mut batch, &mut bare, &mut javascript, &mut python];
@@ -103,6 +107,7 @@ impl<'a> Bench<'a> {
         ours.against(&javascript, "sidecar.node");
         ours.against(&python, "sidecar.python");
         batch.against(&ours, "sidecar.batch");
+        limits.show(&ours);
         ours.weighs("sidecar.memory");
         ours.weighs_of(&javascript, "sidecar.node-memory");
         if self.bento.is_some() {

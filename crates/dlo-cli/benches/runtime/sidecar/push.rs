@@ -55,7 +55,7 @@ pub(crate) async fn run(url: &str, queue: &str, port: u16, connections: u16) {
     taking.close(200, "done".into()).await.expect("close");
 }
 
-async fn connect(port: u16) -> SendRequest<Full<Bytes>> {
+pub(super) async fn connect(port: u16) -> SendRequest<Full<Bytes>> {
     let wire = TcpStream::connect(("127.0.0.1", port)).await.expect("the handler listens");
     wire.set_nodelay(true).expect("no delay");
     let (sender, driver) = http1::handshake(TokioIo::new(wire)).await.expect("a connection");
@@ -71,16 +71,21 @@ async fn post_all(
 ) {
     let host = format!("127.0.0.1:{port}");
     while let Some(delivery) = waiting.recv().await {
-        let request = Request::post("/")
-            .header(HOST, &host)
-            .header(CONTENT_TYPE, "application/json")
-            .body(Full::new(Bytes::from(delivery.data)))
-            .expect("a request");
-        let answer = to.send_request(request).await.expect("an answer");
-        assert!(answer.status().is_success(), "the handler refused");
-        answer.into_body().collect().await.expect("its end");
+        post(&mut to, &host, Bytes::from(delivery.data)).await;
         say.send(delivery.delivery_tag).expect("somebody acknowledges");
     }
+}
+
+/// One request, to the end of its answer.
+pub(super) async fn post(to: &mut SendRequest<Full<Bytes>>, host: &str, body: Bytes) {
+    let request = Request::post("/")
+        .header(HOST, host)
+        .header(CONTENT_TYPE, "application/json")
+        .body(Full::new(body))
+        .expect("a request");
+    let answer = to.send_request(request).await.expect("an answer");
+    assert!(answer.status().is_success(), "the handler refused");
+    answer.into_body().collect().await.expect("its end");
 }
 
 /// Acknowledges all up to the first that is not answered yet, whenever there are more of them.

@@ -2,22 +2,24 @@
 //!
 //! Records are merged: of each figure the newest counts, of a contest of runners and of a growth curve the newest as a whole, so
 //! that nothing is compared that was not measured together. Everything here is a function of the records and the bars: the
-//! same give the same bytes, and no number comes from anywhere else.
+//! same give the same bytes, and no number comes from anywhere else. The book that stood before counts as the records it was
+//! made of.
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::bars::{Bar, Bars, Entry, Take};
-use super::lines::{Line, Run, Took};
+use super::lines::{Line, Run, Took, numbers};
 use super::measure::Median;
 
+mod former;
 mod page;
 mod plot;
 mod words;
 
 /// What all records together say.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Book {
     /// The runs of which something is shown, oldest first.
     runs: Vec<Run>,
@@ -27,7 +29,7 @@ pub struct Book {
 }
 
 /// A line of the table: a figure that was taken, or a bar that waits for one.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 struct Row {
     id: String,
     workload: String,
@@ -42,7 +44,7 @@ struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     instead: Option<String>,
     /// The parts of which the worst is the figure.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, deserialize_with = "numbers", skip_serializing_if = "BTreeMap::is_empty")]
     parts: BTreeMap<String, f64>,
     /// From how many letters to how many, if it is taken from a curve.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -52,7 +54,7 @@ struct Row {
 }
 
 /// What is to be said of a figure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Verdict {
     Passed,
@@ -67,7 +69,7 @@ enum Verdict {
     Beside,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 struct Contest {
     workload: String,
     contest: String,
@@ -75,14 +77,14 @@ struct Contest {
     run: String,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 struct Runner {
     name: String,
     #[serde(flatten)]
     took: Took,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 struct Curve {
     name: String,
     words: String,
@@ -143,10 +145,21 @@ impl Record {
 }
 
 impl Book {
-    /// Of records by name, in any order; each tells itself when it was made.
-    pub fn of(bars: &Bars, records: &[(String, String)]) -> Result<Self, String> {
+    /// Of records by name, in any order; each tells itself when it was made. `former` is the `results.json` of the book that
+    /// stood before, by its name.
+    pub fn of(
+        bars: &Bars,
+        records: &[(String, String)],
+        former: Option<(&str, &str)>,
+    ) -> Result<Self, String> {
         let read = records.iter().map(|(name, text)| Record::read(name, text));
         let mut records = read.collect::<Result<Vec<Record>, String>>()?;
+        if let Some((name, json)) = former {
+            let mut kept = former::records(name, json, bars)?;
+            // Of a run that is here itself the book has nothing to add.
+            kept.retain(|former| records.iter().all(|record| record.run.at != former.run.at));
+            records.extend(kept);
+        }
         records.sort_by(|one, other| one.run.at.cmp(&other.run.at));
         let curves = curves(bars, &records);
         let contests = contests(&records);

@@ -57,7 +57,7 @@ fn book(records: &[(&str, &[String])]) -> Book {
         .iter()
         .map(|(at, lines)| (format!("{at}.jsonl"), [&[run(at)][..], *lines].concat().join("\n")))
         .collect();
-    Book::of(&bars, &records).expect("a book")
+    Book::of(&bars, &records, None).expect("a book")
 }
 
 fn verdict(book: &Book, id: &str) -> Verdict {
@@ -162,9 +162,39 @@ fn runners_stand_beside_each_other_with_what_they_took() {
 }
 
 #[test]
+fn what_was_measured_before_and_not_anew_stays_in_the_book() {
+    let bars = Bars::read(BARS).expect("bars");
+    let again = |records: &[(String, String)], former: &Book| {
+        let files = former.files();
+        Book::of(&bars, records, Some(("results.json", file(&files, "results.json")))).expect("a book")
+    };
+    let screens = r#"{"kind":"part","id":"screens","part":"Overview","unit":"ms","value":7}
+{"kind":"part","id":"screens","part":"Audit","unit":"ms","value":null}
+{"kind":"figure","id":"screens","workload":"W10","words":"the slowest screen","unit":"ms","median":7,"low":7,"high":7,"rounds":1}
+{"kind":"point","curve":"list","x":10,"y":1}
+{"kind":"point","curve":"list","x":20,"y":1.5}
+{"kind":"runner","workload":"W4","contest":"RabbitMQ","name":"a","rate":{"median":1,"low":1,"high":1,"rounds":5},"client_us":null,"server_us":null,"peak_mb":null}"#;
+    let first = book(&[("2026-01-01T00:00:00Z", &[shovel(0.8), screens.to_owned()])]);
+    assert_eq!(again(&[], &first).files(), first.files(), "a book alone is the same book");
+
+    let record = format!("{}\n{}", run("2026-01-02T00:00:00Z"), shovel(1.0));
+    let second = again(&[("x.jsonl".to_owned(), record)], &first);
+    assert_eq!(verdict(&second, "redrive.shovel"), Verdict::Passed, "the new one counts");
+    assert_eq!(verdict(&second, "screens"), Verdict::Passed);
+    assert_eq!((second.contests.len(), second.curves.len(), second.runs.len()), (1, 1, 2));
+}
+
+#[test]
+fn a_book_that_cannot_be_read_is_named_with_the_way_out() {
+    let bars = Bars::read(BARS).expect("bars");
+    let why = Book::of(&bars, &[], Some(("docs/bench/results.json", "{"))).expect_err("no book");
+    assert!(why.contains("docs/bench/results.json") && why.contains("remove it"), "{why}");
+}
+
+#[test]
 fn a_record_that_says_nothing_of_its_machine_is_refused_with_its_name() {
     let bars = Bars::read(BARS).expect("bars");
-    let why = Book::of(&bars, &[("x.jsonl".to_owned(), shovel(1.0))]).expect_err("no machine");
+    let why = Book::of(&bars, &[("x.jsonl".to_owned(), shovel(1.0))], None).expect_err("no machine");
     assert!(why.contains("x.jsonl") && why.contains("bench/run"), "{why}");
 }
 
@@ -172,7 +202,7 @@ fn a_record_that_says_nothing_of_its_machine_is_refused_with_its_name() {
 fn pictures_are_plain_svg_without_scripts_and_text_in_them_is_escaped() {
     let bars = Bars::read(&BARS.replace("redrive, to the shovel", "a <b> & c")).expect("bars");
     let records = [("x.jsonl".to_owned(), format!("{}\n{}", run("2026-01-01T00:00:00Z"), shovel(1.0)))];
-    let files = Book::of(&bars, &records).expect("a book").files();
+    let files = Book::of(&bars, &records, None).expect("a book").files();
     let picture = file(&files, "bars.svg");
     assert!(picture.contains("a &lt;b&gt; &amp; c") && !picture.contains("<script"), "{picture}");
     assert!(picture.contains("prefers-color-scheme: dark"));

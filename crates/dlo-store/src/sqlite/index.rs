@@ -12,6 +12,7 @@ use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
 use super::parts::Parts;
 use super::read_error;
+use super::runs::Runs;
 use super::writer::Shared;
 use crate::StoreError;
 use crate::block::Block;
@@ -183,9 +184,9 @@ pub(super) struct Row {
 impl Row {
     /// Writes it: from then on the chunks of this number are asked.
     pub(super) fn write(&self, db: &Transaction<'_>, number: i64) -> Result<(), StoreError> {
-        let list: Vec<u8> = self.blocks.iter().flat_map(|id| id.to_le_bytes()).collect();
-        let sql = "INSERT INTO segments (id, low, top, blocks, parts) VALUES (?1, ?2, ?3, ?4, ?5)";
-        let row = params![number, self.low, self.top, list, self.parts.bytes()];
+        let sql = "INSERT INTO segments (id, low, top, size, blocks, parts) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+        let (size, blocks) = (self.blocks.len() as i64, Runs::of(&self.blocks).bytes());
+        let row = params![number, self.low, self.top, size, blocks, self.parts.bytes()];
         db.execute(sql, row).map(drop).map_err(read_error)
     }
 }
@@ -214,7 +215,7 @@ pub(super) fn first_term(key: i64) -> Term {
     (key & ((1 << TERM_BITS) - 1)) as Term
 }
 
-/// The places that a block lists, slot by slot; also the blocks that a segment lists.
+/// The places that a block lists, slot by slot.
 pub(super) fn places_of(list: &[u8]) -> impl Iterator<Item = i64> + '_ {
     list.chunks_exact(8).map(|eight| i64::from_le_bytes(eight.try_into().unwrap_or_default()))
 }

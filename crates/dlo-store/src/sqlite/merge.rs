@@ -10,8 +10,8 @@
 
 use rusqlite::{Connection, params};
 
-use super::index::places_of;
 use super::read_error;
+use super::runs::Runs;
 use crate::StoreError;
 use crate::postings::MOST_BLOCKS;
 
@@ -62,13 +62,12 @@ impl Picked {
 
 /// The oldest segments of the smallest size of which there are enough, unless some of it are being merged.
 pub(super) fn alike(db: &Connection, pace: Pace, under_way: &[Size]) -> Result<Option<Picked>, StoreError> {
-    let sql = "SELECT id, low, top, length(blocks) / 8 FROM segments WHERE length(blocks) <= ?1 AND length(blocks) > ?2
-                ORDER BY id LIMIT ?3";
+    let sql = "SELECT id, low, top, size FROM segments WHERE size <= ?1 AND size > ?2 ORDER BY id LIMIT ?3";
     let mut statement = db.prepare_cached(sql).map_err(read_error)?;
     let mut smaller = 0;
     for (number, largest) in SIZES.into_iter().enumerate() {
         let size = Size(number);
-        let bounds = params![largest as i64 * 8, smaller as i64 * 8, PILE as i64];
+        let bounds = params![largest as i64, smaller as i64, PILE as i64];
         smaller = largest;
         if under_way.contains(&size) {
             continue;
@@ -143,7 +142,8 @@ pub(super) fn survey(
     let mut rows = statement.query([from]).map_err(read_error)?;
     while let Some(row) = rows.next().map_err(read_error)? {
         let list = row.get_ref(1).and_then(|value| Ok(value.as_blob()?)).map_err(read_error)?;
-        let current: Vec<Option<i64>> = places_of(list)
+        let current: Vec<Option<i64>> = Runs::read(list)
+            .iter()
             .map(|block| {
                 let number = usize::try_from(block).ok()?;
                 let word = seen.get_mut(number / 64)?;
@@ -166,12 +166,12 @@ mod tests {
         let db = Connection::open_in_memory().unwrap();
         db.execute_batch(
             "CREATE TABLE blocks (id INTEGER PRIMARY KEY);
-             CREATE TABLE segments (id INTEGER PRIMARY KEY, low INTEGER, top INTEGER, blocks BLOB);",
+             CREATE TABLE segments (id INTEGER PRIMARY KEY, low INTEGER, top INTEGER, size INTEGER, blocks BLOB);",
         )
         .unwrap();
         for (number, blocks) in blocks.iter().enumerate() {
-            let row = params![number as i64 + 1, number as i64, 100 - number as i64, vec![0_u8; blocks * 8]];
-            db.execute("INSERT INTO segments VALUES (?1, ?2, ?3, ?4)", row).unwrap();
+            let row = params![number as i64 + 1, number as i64, 100 - number as i64, *blocks as i64];
+            db.execute("INSERT INTO segments VALUES (?1, ?2, ?3, ?4, x'')", row).unwrap();
         }
         db
     }
@@ -209,11 +209,10 @@ mod tests {
     #[test]
     fn a_full_segment_that_is_outdated_by_half_is_written_anew() {
         let db = segments(&[]);
-        let list = |blocks: std::ops::Range<usize>| -> Vec<u8> {
-            blocks.flat_map(|block| (block as i64).to_le_bytes()).collect()
-        };
-        let add = |id: i64, blocks| {
-            db.execute("INSERT INTO segments VALUES (?1, 1, 2, ?2)", params![id, list(blocks)]).unwrap();
+        let add = |id: i64, blocks: std::ops::Range<usize>| {
+            let blocks: Vec<i64> = blocks.map(|block| block as i64).collect();
+            let row = params![id, blocks.len() as i64, Runs::of(&blocks).bytes()];
+            db.execute("INSERT INTO segments VALUES (?1, 1, 2, ?2, ?3)", row).unwrap();
         };
         db.execute("INSERT INTO blocks VALUES (?1)", [LARGEST as i64 * 4]).unwrap();
         add(1, 1..LARGEST * 2);

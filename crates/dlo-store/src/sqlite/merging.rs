@@ -11,10 +11,11 @@ use std::sync::atomic::Ordering;
 
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
-use super::index::{Row, chunk_key, first_term, places_of, write_chunks};
+use super::index::{Row, chunk_key, first_term, write_chunks};
 use super::merge::{Picked, Size, survey};
 use super::parts::{Part, Parts};
 use super::read_error;
+use super::runs::Runs;
 use super::writer::{Shared, Writer};
 use crate::StoreError;
 use crate::grams::Term;
@@ -301,7 +302,7 @@ fn mark_again(db: &Transaction<'_>, segment: i64) -> Result<(), StoreError> {
         })?;
     let sql = "INSERT OR IGNORE INTO unindexed SELECT id FROM blocks WHERE id = ?1";
     let mut mark = db.prepare_cached(sql).map_err(read_error)?;
-    for block in places_of(&list) {
+    for block in Runs::read(&list).iter() {
         mark.execute([block]).map_err(read_error)?;
     }
     Ok(())

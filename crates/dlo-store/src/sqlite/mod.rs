@@ -43,6 +43,7 @@ mod parts;
 mod read;
 mod replays;
 mod rows;
+mod runs;
 mod search;
 mod segments;
 mod splits;

@@ -22,8 +22,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0004_triage.sql"),
     include_str!("../../migrations/sqlite/0005_grams.sql"),
     include_str!("../../migrations/sqlite/0006_splits.sql"),
-    include_str!("../../migrations/sqlite/0007_borders.sql"),
-    include_str!("../../migrations/sqlite/0008_leftovers.sql"),
+    include_str!("../../migrations/sqlite/0007_segments.sql"),
 ];
 
 /// Pages of the write-ahead log, 96 MB, at which the writer folds what `fold.rs` has left of it, so that it begins anew.

@@ -9,7 +9,7 @@ use dlo_core::origin::{BrokerKind, Origin};
 use dlo_core::reason::Reason;
 use dlo_core::time::Timestamp;
 use dlo_core::verdict::VerdictKind;
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::{CachedStatement, Connection, OptionalExtension};
 
 use super::catalog::Catalog;
 use super::rows::{self, Found};
@@ -31,11 +31,20 @@ pub(super) fn find(db: &Connection, shared: &Shared, id: LetterId) -> Result<Fou
         .ok_or(StoreError::NoLetter(id))
 }
 
-/// The row at a place; `None` if it moved meanwhile.
-pub(super) fn at(db: &Connection, catalog: &Catalog, place: Place) -> Result<Option<Found>, StoreError> {
-    let sql = format!("SELECT {} FROM letters WHERE place = ?1", rows::LETTER);
-    let mut statement = db.prepare_cached(&sql).map_err(read_error)?;
-    statement.query_row([place.0], |row| rows::letter(row, catalog)).optional().map_err(read_error)
+/// Rows by their places, one after the other. The statement is made ready once: to look it up again for each of the fifty
+/// letters of a page cost as much as to read them.
+pub(super) struct Rows<'db>(CachedStatement<'db>);
+
+impl<'db> Rows<'db> {
+    pub(super) fn of(db: &'db Connection) -> Result<Self, StoreError> {
+        let sql = format!("SELECT {} FROM letters WHERE place = ?1", rows::LETTER);
+        db.prepare_cached(&sql).map(Self).map_err(read_error)
+    }
+
+    /// The row at a place; `None` if it moved meanwhile.
+    pub(super) fn at(&mut self, catalog: &Catalog, place: Place) -> Result<Option<Found>, StoreError> {
+        self.0.query_row([place.0], |row| rows::letter(row, catalog)).optional().map_err(read_error)
+    }
 }
 
 /// Where the cold part of the letter at a place is, and what `judge` makes of its error text: far cheaper than the whole

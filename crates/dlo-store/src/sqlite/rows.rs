@@ -91,14 +91,14 @@ pub(super) fn letter(row: &Row<'_>, catalog: &Catalog) -> rusqlite::Result<Found
     let own = |index: usize, of_group: &Option<String>| {
         if group.overflow { row.get(index) } else { Ok(of_group.clone()) }
     };
-    let id: Vec<u8> = row.get(1)?;
+    let id = row.get_ref(1)?.as_blob().map_err(|_| unreadable("letters.id"))?;
     let queue = if group.overflow {
         row.get::<_, Option<String>>(32)?.unwrap_or_default()
     } else {
         group.queue.clone()
     };
     let letter = Letter {
-        id: LetterId(uuid(&id)?),
+        id: LetterId(uuid(id)?),
         status: Status::from_number(row.get(3)?).ok_or_else(|| unreadable("letters.status"))?,
         group_id: group.head(),
         owner: group.owner.clone(),

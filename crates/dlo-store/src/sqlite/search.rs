@@ -55,7 +55,7 @@ pub(super) fn page(
     let ended = loop {
         let ended = search.run(db, shared, Some(WORK), &mut |found| {
             last = Some(found.place);
-            letters.push(found.letter.clone());
+            letters.push(found.letter);
             letters.len() < page.limit
         })?;
         match ended {
@@ -137,7 +137,7 @@ pub(super) fn newest(
     let mut newest = Vec::new();
     if most > 0 {
         Search::new(query, Place::END).run(db, shared, Some(WORK), &mut |found| {
-            newest.push(found.clone());
+            newest.push(found);
             newest.len() < most
         })?;
     }
@@ -174,8 +174,6 @@ struct Search<'q> {
 struct Pairs {
     pairs: Vec<(GroupRow, Status)>,
     letters: u64,
-    /// No group and no status is ruled out.
-    everything: bool,
 }
 
 impl<'q> Search<'q> {
@@ -217,8 +215,7 @@ impl<'q> Search<'q> {
 
     fn pairs(&self, catalog: &Catalog) -> Pairs {
         let statuses = self.filter.statuses();
-        let mut found = Pairs { pairs: Vec::new(), letters: 0, everything: !self.filter.concerns_groups() };
-        found.everything &= statuses.len() == Status::ALL.len();
+        let mut found = Pairs { pairs: Vec::new(), letters: 0 };
         for (row, group) in catalog.groups.iter().filter(|(_, group)| self.filter.may_hold(group)) {
             // A group that has letters is asked for every status, counted or not: a letter may have taken a step
             // that the snapshot shows and the catalog does not show yet.
@@ -236,7 +233,7 @@ impl<'q> Search<'q> {
         db: &Connection,
         shared: &Shared,
         work: Option<usize>,
-        take: &mut dyn FnMut(&Found) -> bool,
+        take: &mut dyn FnMut(Found) -> bool,
     ) -> Result<Ended, StoreError> {
         // One snapshot, the caller's if there is one: what is moved or merged meanwhile is seen where it was.
         let own = db.is_autocommit().then(|| db.unchecked_transaction());
@@ -247,17 +244,17 @@ impl<'q> Search<'q> {
                 found => found?,
             };
             if found.place < self.range.high && self.matches(db, &found)? {
-                take(&found);
+                take(found);
             }
             return Ok(Ended::Exhausted);
         }
         let Some(mut candidates) = self.candidates(db, shared)? else { return Ok(Ended::Exhausted) };
-        let mut looked = 0;
+        let (mut rows, mut looked) = (read::Rows::of(db)?, 0);
         while let Some(place) = candidates.next(db)? {
             if self.has_texts(db, place)?
-                && let Some(found) = shared.catalog(|catalog| read::at(db, catalog, place))?
+                && let Some(found) = shared.catalog(|catalog| rows.at(catalog, place))?
                 && self.matches(db, &found)?
-                && !take(&found)
+                && !take(found)
             {
                 return Ok(Ended::Enough);
             }
@@ -310,26 +307,32 @@ impl<'q> Search<'q> {
 
     /// The cheapest stream of candidates that misses nothing; `None` if nothing can match.
     fn candidates(&self, db: &Connection, shared: &Shared) -> Result<Option<Merged>, StoreError> {
-        let (pairs, total) = shared.catalog(|catalog| (self.pairs(catalog), catalog.totals()));
+        let statuses = self.filter.statuses();
+        // Where no group is ruled out, there is no need to look at each of thousands.
+        let (total, pairs) = shared.catalog(|catalog| {
+            (catalog.totals(), self.filter.concerns_groups().then(|| self.pairs(catalog)))
+        });
+        let none = pairs.as_ref().is_some_and(|pairs| pairs.pairs.is_empty());
         // A text without a single word is found nowhere.
-        if pairs.pairs.is_empty() || self.filter.texts.iter().any(String::is_empty) {
+        if none || self.filter.texts.iter().any(String::is_empty) {
             return Ok(None);
         }
+        let walked: u64 = statuses.iter().map(|status| total.get(*status)).sum();
+        let letters = pairs.as_ref().map_or(walked, |pairs| pairs.letters);
         let waiting = shared.unindexed.load(std::sync::atomic::Ordering::Relaxed);
-        if let Some(words) = self.rarest_words(db, pairs.letters, waiting)? {
+        if let Some(words) = self.rarest_words(db, letters, waiting)? {
             return Ok(Some(Merged::new(words, self.range)));
         }
-        if pairs.everything {
-            return Ok(Some(Merged::new(vec![Stream::everything()], self.range)));
-        }
-        let statuses = self.filter.statuses();
-        let walked: u64 = statuses.iter().map(|status| total.get(*status)).sum();
         // Fifty matches are expected after this many rows of a walk over these statuses.
-        let walk_cost = walked / pairs.letters.max(1) * 50;
-        let streams = if pairs.pairs.len() as u64 * PAIR_COST <= walk_cost || pairs.pairs.len() <= 16 {
-            pairs.pairs.iter().map(|(group, status)| Stream::pair(*group, *status)).collect()
-        } else {
-            statuses.iter().map(|status| Stream::status(*status)).collect()
+        let walk_cost = walked / letters.max(1) * 50;
+        let few =
+            |pairs: &Pairs| pairs.pairs.len() as u64 * PAIR_COST <= walk_cost || pairs.pairs.len() <= 16;
+        let streams = match pairs {
+            Some(pairs) if few(&pairs) => {
+                pairs.pairs.iter().map(|(group, status)| Stream::pair(*group, *status)).collect()
+            }
+            None if statuses.len() == Status::ALL.len() => vec![Stream::everything()],
+            _ => statuses.iter().map(|status| Stream::status(*status)).collect(),
         };
         Ok(Some(Merged::new(streams, self.range)))
     }

@@ -11,6 +11,7 @@ use std::ops::RangeInclusive;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::index::{chunk_key, first_term, places_of};
+use super::runs::Runs;
 use super::{merging, read_error};
 use crate::StoreError;
 use crate::grams::Term;
@@ -63,8 +64,7 @@ impl Segments {
         wanted: Vec<RangeInclusive<Term>>,
         range: Range,
     ) -> Result<Self, StoreError> {
-        let sql =
-            "SELECT id, top, length(blocks) / 8 FROM segments WHERE top >= ?1 AND low < ?2 ORDER BY top, id";
+        let sql = "SELECT id, top, size FROM segments WHERE top >= ?1 AND low < ?2 ORDER BY top, id";
         let closed = db
             .prepare_cached(sql)
             .map_err(read_error)?
@@ -133,14 +133,15 @@ impl Segments {
         let parts = merging::parts(db, segment.id, segment.blocks)?;
         let mut statement =
             db.prepare_cached("SELECT blocks FROM segments WHERE id = ?1").map_err(read_error)?;
-        let mut rows = statement.query([segment.id]).map_err(read_error)?;
-        let Some(row) = rows.next().map_err(read_error)? else { return Ok(()) };
-        // Half a megabyte where it is long: it is looked through where it is.
-        let list = row.get_ref(0).and_then(|value| Ok(value.as_blob()?)).map_err(read_error)?;
+        let listed = statement
+            .query_row([segment.id], |row| Ok(Runs::read(row.get_ref(0)?.as_blob()?)))
+            .optional()
+            .map_err(read_error)?;
+        let Some(listed) = listed else { return Ok(()) };
+        let mut numbers = found.iter().peekable();
         for (part, end) in parts.ranges(segment.blocks) {
-            let ids = places_of(list.get(part.first * 8..end * 8).unwrap_or_default());
-            let having = ids.zip(part.first..).filter(|(_, number)| found.has(*number));
-            let blocks: Vec<i64> = having.map(|(id, _)| id).collect();
+            let of_part = std::iter::from_fn(|| numbers.next_if(|number| *number < end));
+            let blocks: Vec<i64> = of_part.filter_map(|number| listed.block(number)).collect();
             if !blocks.is_empty() {
                 self.parts.push(Found { top: Place(part.top), blocks });
             }
@@ -254,7 +255,7 @@ mod tests {
         let mut db = Connection::open_in_memory().unwrap();
         db.execute_batch(
             "CREATE TABLE blocks (id INTEGER PRIMARY KEY, places BLOB);
-             CREATE TABLE segments (id INTEGER PRIMARY KEY, low INTEGER, top INTEGER, blocks BLOB, parts BLOB);
+             CREATE TABLE segments (id INTEGER PRIMARY KEY, low INTEGER, top INTEGER, size INTEGER, blocks BLOB, parts BLOB);
              CREATE TABLE grams (key INTEGER PRIMARY KEY, data BLOB);",
         )
         .unwrap();

@@ -17,8 +17,10 @@ use crate::StoreError;
 use crate::grams::Term;
 use crate::place::{Place, Range};
 
-/// Places fetched at once: the first chunk is small, since most pages need little of most streams.
+/// Places fetched at once: the first chunk is small, since most pages need little of most streams, and each that follows
+/// four times as large up to the last size. A stream that stands alone begins with a page.
 const FIRST_CHUNK: usize = 16;
+const PAGE_CHUNK: usize = 64;
 const CHUNK: usize = 512;
 
 #[derive(Debug)]
@@ -125,7 +127,7 @@ impl Stream {
         if self.buffer.is_empty() {
             self.buffer = self.fetch(db, range, self.chunk)?;
             self.buffer.reverse();
-            self.chunk = CHUNK;
+            self.chunk = (self.chunk * 4).min(CHUNK);
         }
         Ok(self.buffer.pop())
     }
@@ -148,7 +150,10 @@ pub(super) struct Merged {
 }
 
 impl Merged {
-    pub(super) fn new(streams: Vec<Stream>, range: Range) -> Self {
+    pub(super) fn new(mut streams: Vec<Stream>, range: Range) -> Self {
+        if let [alone] = &mut streams[..] {
+            alone.chunk = alone.chunk.max(PAGE_CHUNK);
+        }
         Self { streams, range, heads: BinaryHeap::new(), started: false }
     }
 

@@ -37,10 +37,10 @@ pub(super) fn batch(
     let (from, rules) =
         shared.catalog(|catalog| (sources(catalog, base), catalog.rules(base).unwrap_or_default()));
     let places = places(db, &from, next)?;
-    let mut blocks = HashMap::new();
+    let (mut rows, mut blocks) = (read::Rows::of(db)?, HashMap::new());
     let mut changed = BTreeSet::new();
     for place in &places {
-        let Some(found) = readable(shared.catalog(|catalog| read::at(db, catalog, *place)), *place)? else {
+        let Some(found) = readable(shared.catalog(|catalog| rows.at(catalog, *place)), *place)? else {
             continue;
         };
         let asked = rules::needs_block(&rules, &found.letter);

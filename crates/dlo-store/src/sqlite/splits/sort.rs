@@ -33,7 +33,8 @@ pub(in super::super) fn sort_again(
     place: Place,
 ) -> Result<GroupRow, StoreError> {
     let Some(rules) = shared.catalog(|catalog| catalog.rules(row)) else { return Ok(row) };
-    let Some(found) = readable(shared.catalog(|catalog| read::at(db, catalog, place)), place)? else {
+    let mut rows = read::Rows::of(db)?;
+    let Some(found) = readable(shared.catalog(|catalog| rows.at(catalog, place)), place)? else {
         return Ok(row);
     };
     let asked = rules::needs_block(&rules, &found.letter);

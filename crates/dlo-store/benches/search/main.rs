@@ -14,6 +14,8 @@
 
 use std::path::{Path, PathBuf};
 
+use tikv_jemallocator::Jemalloc;
+
 mod beside;
 mod capture;
 mod columns;
@@ -29,6 +31,10 @@ mod piped;
 mod postgres_lists;
 mod questions;
 mod words;
+
+/// As the office has it.
+#[global_allocator]
+static ALLOCATOR: Jemalloc = Jemalloc;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();

@@ -10,6 +10,7 @@ use dlo_testkit::bench::record;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Curve {
     Capture,
+    Storm,
     IndexLag,
     List,
     DeepPage,
@@ -31,8 +32,9 @@ pub(crate) enum Curve {
 }
 
 impl Curve {
-    const ALL: [Self; 19] = [
+    const ALL: [Self; 20] = [
         Self::Capture,
+        Self::Storm,
         Self::IndexLag,
         Self::List,
         Self::DeepPage,
@@ -57,6 +59,7 @@ impl Curve {
     const fn words(self) -> (&'static str, &'static str) {
         match self {
             Self::Capture => ("capture", "letters/s"),
+            Self::Storm => ("storm", "letters/s"),
             Self::IndexLag => ("index-lag", "s"),
             Self::List => ("list", "ms"),
             Self::DeepPage => ("page", "ms"),
@@ -109,7 +112,7 @@ impl Curves {
         }
         let median = percentile(&mut figures, 0.5);
         // Of a rate the slow end is the other one.
-        let often = figures.len() >= OFTEN && curve != Curve::Capture;
+        let often = figures.len() >= OFTEN && !matches!(curve, Curve::Capture | Curve::Storm);
         let p99 = often.then(|| percentile(&mut figures, 0.99));
         record::point(curve.name(), size as f64, median);
         self.points.push(Point { curve, size, median, p99 });

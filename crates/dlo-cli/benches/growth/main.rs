@@ -1,6 +1,6 @@
 //! `growth`: one office, grown through 10 thousand, 100 thousand, a million and ten million letters, measured at each.
 //!
-//! `growth [--letters N] [--asked N]`: up to a million unless told otherwise. The office is a process of its own, filled
+//! `growth [--letters N] [--asked N]`: up to ten million unless told otherwise. The office is a process of its own, filled
 //! and asked over HTTP. A table shows every curve, and the ends of each are held against its bar. Not a test: a slow
 //! machine must not fail a build.
 
@@ -44,7 +44,7 @@ fn main() {
         let at = arguments.iter().position(|argument| argument == name);
         at.and_then(|at| arguments.get(at + 1)).and_then(|text| text.parse().ok()).unwrap_or(default)
     };
-    let (last, asked) = (number("--letters", 1_000_000).max(SIZES[0]), number("--asked", 100).max(1));
+    let (last, asked) = (number("--letters", LAST).max(SIZES[0]), number("--asked", 100).max(1));
     let scratch = room::Scratch::new(last).unwrap_or_else(|refusal| {
         eprintln!("growth: {refusal}");
         std::process::exit(1)
@@ -63,8 +63,10 @@ fn main() {
 
 /// Grows the office from `there` to `size` letters and adds a point to every curve.
 fn measure_at(data: &Path, there: u64, size: u64, asked: u64, curves: &mut Curves) {
-    let Grown { rates, capturing_mb, lag, after_mb } = grow::grow(data, there, grow::before_kills(size));
-    curves.add(Curve::Capture, size, rates);
+    let Grown { burst, storm, capturing_mb, lag, after_mb } =
+        grow::grow(data, there, grow::before_kills(size));
+    curves.add(Curve::Capture, size, burst);
+    curves.add(Curve::Storm, size, storm);
     curves.add(Curve::MemoryCapturing, size, vec![capturing_mb]);
     curves.add(Curve::IndexLag, size, vec![lag]);
     curves.add(Curve::MemoryAfter, size, vec![after_mb]);

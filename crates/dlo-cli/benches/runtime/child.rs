@@ -1,7 +1,8 @@
 //! Runners that are this program itself, started once more: ours and the bare loops. Each times itself from the first
 //! message in its hands until the last one is settled, and says so in one line.
 
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use crate::measure::per_second;
@@ -12,6 +13,9 @@ use crate::{kafka_bare, ours, rabbitmq_bare, redis_bare, settings};
 
 /// The first word of a command line that makes this program a runner.
 pub(crate) const ROLE: &str = "child";
+
+/// How long a runner may take; what hangs must not hold up every bench behind it.
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// What a runner did, and what it took.
 #[derive(Debug, Clone, Copy)]
@@ -84,10 +88,26 @@ pub(crate) fn must(command: &mut Command) {
     assert!(status.success(), "{command:?} failed");
 }
 
+/// Runs a command to its end, which is brought about after [`PATIENCE`].
+fn ended(command: &mut Command) -> std::io::Result<Output> {
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let (pid, (done, is_done)) = (child.id(), mpsc::channel::<()>());
+    let watch = std::thread::spawn(move || {
+        if let Err(RecvTimeoutError::Timeout) = is_done.recv_timeout(PATIENCE) {
+            println!("  killed after {PATIENCE:?}: it had not come to its end");
+            must(Command::new("kill").args(["-KILL", &pid.to_string()]));
+        }
+    });
+    let output = child.wait_with_output();
+    drop(done);
+    watch.join().expect("the watch");
+    output
+}
+
 /// Runs a command whose last line is [`Done`].
 pub(crate) fn read(command: &mut Command) -> Done {
     let before = servers(None);
-    let output = command.stderr(Stdio::piped()).output().unwrap_or_else(|why| panic!("{command:?}: {why}"));
+    let output = ended(command).unwrap_or_else(|why| panic!("{command:?}: {why}"));
     let said = String::from_utf8_lossy(&output.stdout);
     let complaint = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{command:?}: {complaint}");

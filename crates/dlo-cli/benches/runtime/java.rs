@@ -6,13 +6,16 @@ use std::process::Command;
 use crate::child::{self, Done};
 use crate::interpreter::root;
 
-/// Its heap, bounded so that the comparison of memory does not measure what a default leaves unused.
+/// Spring's heap, bounded so that the comparison of memory does not measure what a default leaves unused.
 const HEAP: &str = "-Xmx256m";
+/// The Parallel Consumer's: it holds much of a topic ahead, and with less its threads end while it waits for ever.
+const LARGE_HEAP: &str = "-Xmx1g";
 
 /// One of them, ready to be run.
 pub(crate) struct Java {
     class: &'static str,
     path: String,
+    heap: &'static str,
     /// Handlers of one process.
     threads: &'static str,
 }
@@ -20,7 +23,7 @@ pub(crate) struct Java {
 impl Java {
     /// Spring Kafka's listener, with the jars that `crates/dlo-testkit/servers/kafka/install` brought.
     pub(crate) fn spring() -> Self {
-        Self::compiled("SpringConsumer", "2", &root().join("target/servers/kafka/lib"))
+        Self::compiled("SpringConsumer", HEAP, "2", &root().join("target/servers/kafka/lib"))
     }
 
     /// Confluent's Parallel Consumer; nothing where its jars cannot be had, which was said.
@@ -41,10 +44,10 @@ impl Java {
             std::fs::write(mark, wanted).expect("mark the jars");
         }
         // As many as it has by default.
-        Some(Self::compiled("ParallelConsumer", "16", &place))
+        Some(Self::compiled("ParallelConsumer", LARGE_HEAP, "16", &place))
     }
 
-    fn compiled(class: &'static str, threads: &'static str, jars: &Path) -> Self {
+    fn compiled(class: &'static str, heap: &'static str, threads: &'static str, jars: &Path) -> Self {
         let jars = jars.join("*").display().to_string();
         let to: PathBuf = root().join("target/bench-java").join(class);
         std::fs::create_dir_all(&to).expect("a directory");
@@ -52,13 +55,14 @@ impl Java {
         let mut compile = Command::new("javac");
         compile.args(["-nowarn", "-proc:none", "-cp", &jars, "-sourcepath"]).arg(&from).arg("-d").arg(&to);
         child::must(compile.arg(from.join(class).with_extension("java")));
-        Self { class, path: format!("{}:{jars}", to.display()), threads }
+        Self { class, path: format!("{}:{jars}", to.display()), heap, threads }
     }
 
     /// Consumes a topic as a group, and parks in `dead`.
     pub(crate) fn run(&self, bootstrap: &str, topic: &str, dead: &str, group: &str, count: &str) -> Done {
         let mut java = Command::new("java");
-        java.args([HEAP, "-cp", &self.path, self.class, bootstrap, topic, dead, group, count, self.threads]);
+        java.args([self.heap, "-XX:+ExitOnOutOfMemoryError", "-cp", &self.path]);
+        java.args([self.class, bootstrap, topic, dead, group, count, self.threads]);
         child::read(&mut java)
     }
 }

@@ -19,9 +19,7 @@ const PIECE: u64 = 50_000;
 const LAST_PIECE: u64 = 1_000;
 /// Pieces of the last stretch, where there is room for so many.
 const PIECES: u64 = 20;
-/// Pieces at the end of the way whose rates tell of a storm, and those before which it has not begun: the index stands back
-/// for the first of them.
-const STORM: usize = 10;
+/// Pieces on the way before which a storm has not begun: the index stands back for the first of them.
 const CALM: usize = 2;
 /// Lines that tell how far it is, on the way to one size.
 const LINES: u64 = 10;
@@ -30,7 +28,7 @@ const LINES: u64 = 10;
 pub(crate) struct Grown {
     /// Letters a second, of each piece of the last stretch.
     pub(crate) burst: Vec<f64>,
-    /// Letters a second, of the last pieces on the way; none where it was too short for a storm.
+    /// Letters a second, of the pieces in the second half of the way; none where it was too short for a storm.
     pub(crate) storm: Vec<f64>,
     /// Megabytes at most, while letters came.
     pub(crate) capturing_mb: f64,
@@ -68,7 +66,7 @@ pub(crate) fn grow(data: &Path, there: u64, end: u64) -> Grown {
     let lag = indexed(&office).max(behind);
     let after_mb = idle_mb(&office);
     restart::stop(office);
-    let before = storm.len().saturating_sub(STORM).max(CALM);
+    let before = (storm.len() / 2).max(CALM);
     storm.drain(..before.min(storm.len()));
     Grown { burst, storm, capturing_mb, lag, after_mb }
 }

@@ -28,6 +28,9 @@ public final class SpringConsumer {
                 ConsumerConfig.BOOTSTRAP_SERVERS_CONFIG, bootstrap,
                 ConsumerConfig.GROUP_ID_CONFIG, group,
                 ConsumerConfig.AUTO_OFFSET_RESET_CONFIG, "earliest",
+                // A try seeks back, which waits for the fetch under way: half a second by default at the end of a topic,
+                // where a short one nearly always is.
+                ConsumerConfig.FETCH_MAX_WAIT_MS_CONFIG, "10",
                 ConsumerConfig.KEY_DESERIALIZER_CLASS_CONFIG, ByteArrayDeserializer.class,
                 ConsumerConfig.VALUE_DESERIALIZER_CLASS_CONFIG, ByteArrayDeserializer.class));
         var producers = new DefaultKafkaProducerFactory<byte[], byte[]>(Map.of(

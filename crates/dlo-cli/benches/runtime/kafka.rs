@@ -17,10 +17,8 @@ use crate::runner::{self, Runner};
 use crate::{Asked, order};
 
 const PARTITIONS: u32 = 6;
-/// A topic with poison has this share of the messages, and Spring's this share of those: it seeks back and fetches anew for
-/// every try, some twenty messages a second where a tenth is poison.
+/// A topic with poison has this share of the messages, and Spring's of it again: it seeks back and fetches anew for every try.
 const POISONED_SHARE: u64 = 10;
-const SPRING_SHARE: u64 = 50;
 
 pub(crate) async fn run(asked: &Asked) {
     println!("W6 consuming from Kafka, {} messages, {} rounds", asked.messages, asked.rounds);
@@ -61,7 +59,7 @@ impl Bench {
         let messages = asked.messages / share;
         println!(" {percent} % poison, {messages} messages");
         let all = self.filled(messages, percent).await;
-        let few = if percent > 0 { Some(self.filled(messages / SPRING_SHARE, percent).await) } else { None };
+        let few = if percent > 0 { Some(self.filled(messages / share, percent).await) } else { None };
         let few = few.as_ref().unwrap_or(&all);
         let mut ours = Runner::new("ours");
         let mut bare = Runner::new("bare loop");

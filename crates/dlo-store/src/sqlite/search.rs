@@ -308,7 +308,7 @@ impl<'q> Search<'q> {
     /// The cheapest stream of candidates that misses nothing; `None` if nothing can match.
     fn candidates(&self, db: &Connection, shared: &Shared) -> Result<Option<Merged>, StoreError> {
         let statuses = self.filter.statuses();
-        // Where no group is ruled out, there is no need to look at each of thousands.
+        // Where no group can be ruled out, none of thousands is held against the query; only their counts are added up.
         let (total, pairs) = shared.catalog(|catalog| {
             (catalog.totals(), self.filter.concerns_groups().then(|| self.pairs(catalog)))
         });

@@ -16,9 +16,10 @@ pub(crate) type Term = u32;
 /// Bits for the first three characters of a gram, and for the rest of it.
 const REGION_BITS: u32 = 12;
 const REST_BITS: u32 = 8;
+pub(crate) const GRAM_BITS: u32 = REGION_BITS + REST_BITS;
 /// Exact values stand behind the grams.
-pub(crate) const GRAMS: Term = 1 << (REGION_BITS + REST_BITS);
-const EXACT_BITS: u32 = 24;
+pub(crate) const GRAMS: Term = 1 << GRAM_BITS;
+pub(crate) const EXACT_BITS: u32 = 24;
 /// Bits of any term.
 pub(crate) const TERM_BITS: u32 = 25;
 /// Borders of one text that are looked up; the rest is left to verification.

@@ -30,6 +30,7 @@ mod bits;
 mod block;
 mod error;
 mod filter;
+mod gathered;
 mod grams;
 mod model;
 mod moves;

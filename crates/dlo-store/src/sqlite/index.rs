@@ -16,12 +16,13 @@ use super::runs::Runs;
 use super::writer::Shared;
 use crate::StoreError;
 use crate::block::Block;
+use crate::gathered::{self, Gathered};
 use crate::grams::{self, GRAMS, TERM_BITS, Term};
-use crate::postings::{Chunk, Chunker, Posting};
+use crate::postings::{Chunk, Chunker};
 use crate::prepare::exact_hashes;
 
-/// Blocks of one turn: some eight thousand small letters, ten megabytes of postings.
-const TURN: usize = 256;
+/// Blocks of one turn: some eight thousand small letters, ten megabytes of postings while they are sorted.
+const TURN: usize = gathered::MOST;
 /// Bytes of packed blocks of one turn; a large letter has a block to itself.
 const TURN_BYTES: usize = 16 * 1024 * 1024;
 
@@ -50,7 +51,7 @@ pub(super) fn build(db: &Connection, shared: &Shared) -> Result<Option<Built>, S
                 ORDER BY u.block DESC LIMIT ?1";
     let mut statement = db.prepare_cached(sql).map_err(read_error)?;
     let mut rows = statement.query([TURN as i64]).map_err(read_error)?;
-    let (mut blocks, mut postings, mut bytes) = (Vec::new(), Vec::new(), 0);
+    let (mut blocks, mut postings, mut bytes) = (Vec::new(), Gathered::default(), 0);
     let mut terms = Terms::default();
     while bytes < TURN_BYTES
         && let Some(row) = rows.next().map_err(read_error)?
@@ -61,16 +62,15 @@ pub(super) fn build(db: &Connection, shared: &Shared) -> Result<Option<Built>, S
         // What is damaged must not hold up the others; reading its letters says what is wrong with it.
         if let Ok(block) = Block::open(data) {
             read_block(db, &block, &listed.places, &mut terms)?;
-            terms.drain(|term| postings.push(Posting::new(term, blocks.len())));
+            terms.drain(|term| postings.add(term, blocks.len()));
         }
         blocks.push(listed);
     }
     if blocks.is_empty() {
         return Ok(None);
     }
-    postings.sort_unstable();
     let mut chunker = Chunker::new(blocks.len());
-    postings.into_iter().for_each(|posting| chunker.push(posting));
+    postings.in_order().for_each(|posting| chunker.push(posting));
     Ok(Some(Built { number, epoch, blocks, chunks: chunker.finish() }))
 }
 

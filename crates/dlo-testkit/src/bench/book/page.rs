@@ -52,7 +52,7 @@ fn bars(page: &mut String, rows: &[Row]) {
     let count = |verdict| rows.iter().filter(|row| row.verdict == verdict).count();
     let _ = write!(
         page,
-        "\n## Bars and goals\n\n{} bars passed, {} not passed, {} figures not measured, {} proven by tests instead.\n",
+        "\n## Bars and goals\n\nOf the bars: {} passed, {} not passed, {} not measured, {} proven by tests instead.\n",
         count(Verdict::Passed),
         count(Verdict::NotPassed),
         count(Verdict::NotMeasured),

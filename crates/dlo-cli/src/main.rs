@@ -1,6 +1,7 @@
 //! `dlo`, the front door of Dead Letter Office: parse, run, exit code.
 
 mod args;
+mod block_on;
 mod client;
 mod commands;
 mod config;

@@ -69,10 +69,3 @@ pub(super) async fn placed<'a>(config: &'a Config, names: &[String]) -> Outcome<
     }
     Ok(all)
 }
-
-/// Runs `work` to its end on a runtime of its own.
-pub(super) fn block_on<T>(work: impl Future<Output = Outcome<T>>) -> Outcome<T> {
-    let runtime = tokio::runtime::Runtime::new()
-        .map_err(|cause| Failure::failed(format!("the runtime could not start: {cause}")))?;
-    runtime.block_on(work)
-}

@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::serve::{cannot_listen, either, listen_for};
 use crate::args::ConsumeArgs;
+use crate::block_on::block_on;
 use crate::config::{self, Config, Consumer};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::logs;
@@ -34,9 +35,7 @@ pub(super) fn run(args: ConsumeArgs, config: Option<&Path>) -> Outcome {
     logs::lay_over(&mut config.log, args.log)?;
     chosen(&config, &args.sources)?;
     logs::init(&config.log)?;
-    let runtime = tokio::runtime::Runtime::new()
-        .map_err(|cause| Failure::failed(format!("the runtime could not start: {cause}")))?;
-    runtime.block_on(consume(config, &args.sources))
+    block_on(consume(config, &args.sources))
 }
 
 /// The consumers of the named sources, or all. None is a mistake worth telling.

@@ -15,9 +15,10 @@ use dlo_core::origin::Origin;
 use dlo_core::reason::Reason;
 use serde_json::{Value, json};
 
-use super::brokers::{Placed, block_on, placed};
+use super::brokers::{Placed, placed};
 use super::now;
 use crate::args::{DrillArgs, Via};
+use crate::block_on::block_on;
 use crate::client::{Client, text_of};
 use crate::config::Config;
 use crate::exit::{Exit, Failure, Outcome};

@@ -7,6 +7,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
 use crate::args::ServeArgs;
+use crate::block_on::block_on;
 use crate::config::{self, Config, Secret, Storage, without_password};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output::{Out, Tone, say};
@@ -16,9 +17,7 @@ pub(super) fn run(args: ServeArgs, config: Option<&Path>) -> Outcome {
     let config = overlaid(Config::load(config)?, args)?;
     refuse_open_door(&config)?;
     logs::init(&config.log)?;
-    let runtime = tokio::runtime::Runtime::new()
-        .map_err(|cause| Failure::failed(format!("the runtime could not start: {cause}")))?;
-    runtime.block_on(serve(&config))
+    block_on(serve(&config))
 }
 
 /// The file with the flags laid over it.

@@ -5,8 +5,9 @@ use std::path::Path;
 use dlo_core::broker::{BrokerError, Gravity, TopologyChange, TopologySpec};
 use serde_json::{Value, json};
 
-use super::brokers::{Placed, block_on, placed};
+use super::brokers::{Placed, placed};
 use crate::args::{ApplyArgs, SpecArgs};
+use crate::block_on::block_on;
 use crate::config::Config;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output::{Out, Tone, clean, say};

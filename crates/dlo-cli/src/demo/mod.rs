@@ -28,6 +28,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
+use crate::block_on::block_on;
 use crate::commands::demo::DemoOptions;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output::{count, say};
@@ -37,9 +38,7 @@ use shop::Shop;
 use story::Staff;
 
 pub(crate) fn run(options: DemoOptions) -> Outcome {
-    let runtime = tokio::runtime::Runtime::new()
-        .map_err(|cause| Failure::failed(format!("the runtime could not start: {cause}")))?;
-    runtime.block_on(tour(options))
+    block_on(tour(options))
 }
 
 /// What the newcomer presses when the cause is found.

@@ -79,14 +79,16 @@ pub(super) async fn run(desk: Arc<Desk>, way: Way, stop: CancellationToken) {
 
 impl Lanes {
     async fn round(&mut self, stop: &CancellationToken) {
-        match self.ask().await {
-            Ok(()) => {}
-            Err(trouble) if self.partitions.is_empty() => {
+        match stop.run_until_cancelled(self.ask()).await {
+            // A broker that does not answer does not hold up the end.
+            None => return,
+            Some(Ok(())) => {}
+            Some(Err(trouble)) if self.partitions.is_empty() => {
                 self.desk.waits(queue::LANE, &trouble);
                 return;
             }
             // The lanes that are there say what is wrong with theirs.
-            Err(_) => {}
+            Some(Err(_)) => {}
         }
         for (_, lane) in self.lanes.iter().filter(|(at, _)| !self.partitions.contains(at)) {
             // The queue was made anew with fewer.

@@ -111,7 +111,8 @@ impl Lane {
     /// One reader, from its opening to the error that ends it.
     async fn follow(&mut self, pause: &mut Pause) -> Result<(), Trouble> {
         let log = Arc::clone(&self.log);
-        let (mut reader, mut place) = self.open().await?;
+        let Some(opened) = self.stop.run_until_cancelled(self.open()).await else { return Ok(()) };
+        let (mut reader, mut place) = opened?;
         log.desk.works(self.partition);
         loop {
             let Some(look) = self.look(&mut *reader).await? else { break };

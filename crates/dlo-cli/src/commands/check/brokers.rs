@@ -3,7 +3,8 @@
 use dlo_core::broker::{Broker, BrokerError, Gravity, TopologyChange, TopologySpec};
 
 use super::{Finding, consumers};
-use crate::commands::brokers::{block_on, connected};
+use crate::block_on::block_on;
+use crate::commands::brokers::connected;
 use crate::config::{Config, Source};
 
 pub(super) fn look(config: &Config) -> Vec<Finding> {

@@ -20,8 +20,8 @@ use crate::office::{Office, dlo};
 
 /// Letters of one round.
 const LETTERS: u64 = 6_000;
-/// An office that is told to stop has stopped by then, on a machine that is busy.
-const STOPPED: Duration = Duration::from_secs(45);
+/// An office that is told to stop has stopped by then, on a machine that is busy: its grace period is half of it.
+const STOPPED: Duration = Duration::from_secs(20);
 const PATIENCE: Duration = Duration::from_secs(120);
 
 fn rounds() -> u64 {

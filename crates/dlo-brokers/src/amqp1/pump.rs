@@ -2,7 +2,7 @@
 //!
 //! AMQP settles without an answer (receiver settle mode first). To know that a settlement arrived, a link is
 //! attached on the same session behind it: frames of a session keep their order, so its answer, even a refusal, says that
-//! the broker has read everything before. One such round trip serves every batch that waits.
+//! the broker has read everything before. What it read outlives the broker only if it had the time to write it. One such round trip serves every batch that waits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -201,12 +201,9 @@ impl Pump {
             .target(Target::builder().build())
             .attach(&mut self.line.session);
         match tokio::time::timeout(PATIENCE, attaching).await {
-            Ok(Ok(_) | Err(SenderAttachError::RemoteClosedWithError(_))) => Ok(()),
-            Ok(Err(cause @ (SenderAttachError::SessionStopped(_) | SenderAttachError::SessionNotMapped))) => {
-                Err(self.connector.unavailable(&cause.to_string()))
-            }
-            // Some other answer of the server: it has read what was before.
-            Ok(Err(_)) => Ok(()),
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(cause)) if is_refusal(&cause) => Ok(()),
+            Ok(Err(cause)) => Err(self.connector.unavailable(&cause.to_string())),
             Err(_) => Err(self.connector.unavailable("no answer to what was settled")),
         }
     }
@@ -226,6 +223,27 @@ impl Pump {
         if let Some(done) = done {
             let _ = done.send(());
         }
+    }
+}
+
+/// Whether a server at work said no. One that stops answers too, and then what it read before may not be kept.
+fn is_refusal(cause: &SenderAttachError) -> bool {
+    use ErrorCondition::{AmqpError, ConnectionError, LinkError, SessionError};
+    use fe2o3_amqp::types::definitions::AmqpError::{IllegalState, InternalError};
+    use fe2o3_amqp::types::definitions::LinkError::DetachForced;
+    match cause {
+        SenderAttachError::SessionStopped(_)
+        | SenderAttachError::SessionNotMapped
+        | SenderAttachError::IllegalState
+        | SenderAttachError::NonAttachFrameReceived => false,
+        SenderAttachError::RemoteClosedWithError(why) => !matches!(
+            why.condition,
+            AmqpError(InternalError | IllegalState)
+                | LinkError(DetachForced)
+                | ConnectionError(_)
+                | SessionError(_)
+        ),
+        _ => true,
     }
 }
 

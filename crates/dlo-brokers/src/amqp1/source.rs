@@ -105,12 +105,9 @@ impl Source for Amqp1Source {
                         return Ok(Vec::new());
                     }
                 }
-                Standing::Lost(why) => {
-                    if let Some(why) = why {
-                        tracing::info!(queue = self.queue, %why, "the link was lost; attaching again");
-                    }
-                    self.rejoin(deadline).await?;
-                }
+                // Said once, before anything comes by a new link: a broker forgets that it delivered something before.
+                Standing::Lost(Some(why)) => return Err(why),
+                Standing::Lost(None) => self.rejoin(deadline).await?,
             }
         }
     }

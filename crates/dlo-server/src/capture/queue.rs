@@ -70,6 +70,7 @@ async fn drain(
         window,
         jobs: JoinSet::new(),
         portion: Portion::new(),
+        parted: None,
         swept: true,
     };
     let mut source = source;
@@ -94,6 +95,8 @@ struct Drain {
     window: Window,
     jobs: JoinSet<Done>,
     portion: Portion,
+    /// What receiving ended with after it had brought something.
+    parted: Option<BrokerError>,
     /// Whether the marks of free slots are gone from the store.
     swept: bool,
 }
@@ -146,9 +149,13 @@ impl Drain {
                     self.desk.works(LANE);
                     self.take_in(deliveries).await?;
                 }
-                // The source connects again by itself.
+                // The source connects again by itself. What came before is concluded first: it may come again.
                 Err(Trouble::Broker(error @ BrokerError::Unavailable(_))) => {
                     self.desk.waits(LANE, &Trouble::Broker(error));
+                    while !self.jobs.is_empty() {
+                        self.conclude().await?;
+                    }
+                    self.window.parted(self.desk.office.now());
                     if !pause.wait(&stop).await {
                         return Ok(());
                     }
@@ -166,6 +173,9 @@ impl Drain {
             .of(self.desk.room(window::SLOTS as usize))
             .min(self.desk.pace.most())
             .min(self.window.most());
+        if let Some(parted) = self.parted.take() {
+            return Err(parted.into());
+        }
         let mut deliveries = Vec::new();
         let mut wait = WAIT;
         loop {
@@ -179,8 +189,11 @@ impl Drain {
             match more {
                 Ok(more) if more.is_empty() => return Ok(deliveries),
                 Ok(more) => deliveries.extend(more),
-                // What is in hand goes first; the error comes again.
-                Err(_) if !deliveries.is_empty() => return Ok(deliveries),
+                // What is in hand goes first.
+                Err(error) if !deliveries.is_empty() => {
+                    self.parted = Some(error);
+                    return Ok(deliveries);
+                }
                 Err(error) => return Err(error.into()),
             }
             if deliveries.len() >= most || self.jobs.is_empty() {

@@ -8,9 +8,11 @@
 //! letter, and is taken out. A message that is not redelivered is always a new letter, but for
 //! AMQP 1.0, where the broker's word is not to be relied on.
 //!
-//! What this cannot tell: a process dies between the broker's confirmation and the next use of the slot, and the
-//! broker at that moment had also handed out, and now redelivers, another message that is equal in every byte. These two
-//! are taken for one.
+//! A confirmation says that the broker has read a settlement, not that it outlives the broker. So a free slot remembers its
+//! batch until it is used again, and when this process dies or the connection is lost these are carried as well.
+//!
+//! What this cannot tell: by then another message that is equal in every byte was handed out, or, for AMQP 1.0, comes
+//! within the hour. These two are taken for one.
 
 use std::time::Duration;
 
@@ -70,13 +72,34 @@ fn counts_deliveries(name: &str) -> bool {
     name.contains("deliver") || name.contains("acquired") || name.ends_with(":types")
 }
 
+/// One batch, as its stored row has it.
+#[derive(Debug)]
+enum Slot {
+    InFlight(Vec<Digest>),
+    /// Free for the next batch. The last one was settled, as far as the broker's answer goes.
+    Settled(Vec<Digest>),
+}
+
+impl Slot {
+    const EMPTY: Self = Self::Settled(Vec::new());
+
+    fn is_in_flight(&self) -> bool {
+        matches!(self, Self::InFlight(_))
+    }
+
+    fn take(&mut self) -> Vec<Digest> {
+        let (Self::InFlight(digests) | Self::Settled(digests)) = std::mem::replace(self, Self::EMPTY);
+        digests
+    }
+}
+
 /// The letters of one queue that are stored and not known to be settled.
 #[derive(Debug)]
 pub(super) struct Window {
     source: String,
     /// Which queue, as the incarnation of its rows.
     queue: String,
-    slots: Vec<Option<Vec<Digest>>>,
+    slots: Vec<Slot>,
     carried: Carried,
     carried_since: Option<Timestamp>,
     /// Whether the stored row of the carried is not what is carried now.
@@ -96,7 +119,7 @@ impl Window {
     pub(super) fn load(source: &str, queue: String, rows: &[Checkpoint], now: Timestamp) -> Self {
         let mut window = Self {
             source: source.to_string(),
-            slots: (0..SLOTS).map(|_| None).collect(),
+            slots: (0..SLOTS).map(|_| Slot::EMPTY).collect(),
             carried: Carried::new(MOST),
             carried_since: None,
             changed: false,
@@ -135,11 +158,10 @@ impl Window {
 
     /// Takes a free slot for a batch; its rows go into the batch's transaction. At most [`SLOTS`] at once.
     pub(super) fn begin(&mut self, digests: Vec<Digest>, now: Timestamp) -> (usize, Vec<Checkpoint>) {
-        // In turn: the rows of batches that were settled last stay longest. AMQP has no answer to a settlement, and what was
-        // on its way when the process died is delivered again.
+        // In turn: what was settled last is remembered longest.
         let count = self.slots.len();
         let in_turn = (0..count).map(|step| (self.turn + step) % count);
-        let slot = in_turn.into_iter().find(|slot| self.slots[*slot].is_none()).unwrap_or(0);
+        let slot = in_turn.into_iter().find(|slot| !self.slots[*slot].is_in_flight()).unwrap_or(0);
         self.turn = slot + 1;
         self.used |= !digests.is_empty();
         self.needed |= self.used;
@@ -147,7 +169,7 @@ impl Window {
         if self.used {
             rows.push(self.row(slot as i32, &digests));
         }
-        self.slots[slot] = Some(digests);
+        self.slots[slot] = Slot::InFlight(digests);
         let stale = self.carried_since.is_some_and(|since| since.plus(CARRY) <= now);
         if stale {
             self.carried.clear();
@@ -155,6 +177,8 @@ impl Window {
             self.changed = true;
         }
         if self.changed {
+            // What moved from a slot to the carried must not be in both: a successor would know it twice.
+            rows.extend(self.empty_rows());
             rows.push(self.carried_row());
             self.changed = false;
         }
@@ -163,22 +187,31 @@ impl Window {
 
     /// The broker has confirmed the batch of a slot.
     pub(super) fn settled(&mut self, slot: usize) {
-        self.slots[slot] = None;
+        self.slots[slot] = Slot::Settled(self.slots[slot].take());
     }
 
     /// The batch of a slot is stored, and nothing is known of its settlement.
     pub(super) fn unsettled(&mut self, slot: usize, now: Timestamp) {
-        let digests = self.slots[slot].take().unwrap_or_default();
+        let digests = self.slots[slot].take();
         self.carry(digests, now);
+    }
+
+    /// The connection is lost, perhaps with the broker: what was settled last may come again. No batch is in flight.
+    pub(super) fn parted(&mut self, now: Timestamp) {
+        // The oldest first, which is the slot that is next in turn.
+        for step in 0..self.slots.len() {
+            self.unsettled((self.turn + step) % self.slots.len(), now);
+        }
     }
 
     /// Rows for a moment without letters: the slots are free, so their marks go. `None`: there is none.
     pub(super) fn sweep(&mut self) -> Option<Vec<Checkpoint>> {
-        if !self.used || self.slots.iter().any(Option::is_some) {
+        if !self.used || self.slots.iter().any(Slot::is_in_flight) {
             return None;
         }
         self.used = !self.carried.is_empty();
-        let mut rows: Vec<Checkpoint> = (0..SLOTS).map(|slot| self.row(slot, &[])).collect();
+        self.slots.fill_with(|| Slot::EMPTY);
+        let mut rows = self.empty_rows();
         rows.push(self.carried_row());
         self.changed = false;
         Some(rows)
@@ -190,6 +223,12 @@ impl Window {
             self.carried_since = Some(now);
             self.changed = true;
         }
+    }
+
+    fn empty_rows(&mut self) -> Vec<Checkpoint> {
+        let is_empty = |slot: &Slot| matches!(slot, Slot::Settled(digests) if digests.is_empty());
+        let empty: Vec<i32> = (0..SLOTS).filter(|slot| is_empty(&self.slots[*slot as usize])).collect();
+        empty.into_iter().map(|slot| self.row(slot, &[])).collect()
     }
 
     fn carried_row(&mut self) -> Checkpoint {
@@ -276,6 +315,36 @@ mod tests {
         let later = NOW.plus(CARRY);
         window.begin(Vec::new(), later);
         assert!(!window.is_known(b), "nothing is carried for ever");
+    }
+
+    /// A broker that stops may have read a settlement and not kept it.
+    #[test]
+    fn what_was_settled_last_is_known_after_the_connection_was_lost_and_only_once() {
+        let [a, b, c] = ["a", "b", "c"].map(|text| Digest::of(&message(text)));
+        let mut window = fresh();
+        let (slot, mut rows) = window.begin(vec![a, b], NOW);
+        window.settled(slot);
+        assert!(!window.is_known(a), "settled, and the broker is there");
+        window.parted(NOW);
+        assert!(window.is_known(a) && !window.is_known(a));
+        let (_, newer) = window.begin(vec![c], NOW);
+        for row in newer {
+            rows.retain(|old| old.partition != row.partition);
+            rows.push(row);
+        }
+        let mut after = Window::load("orders", "rabbitmq:orders.dlq".into(), &rows, NOW);
+        assert!(after.is_known(b) && !after.is_known(b), "moved, not copied");
+        assert!(after.is_known(c) && !after.is_known(a));
+    }
+
+    #[test]
+    fn what_was_settled_before_a_quiet_moment_is_forgotten() {
+        let mut window = fresh();
+        let (slot, _) = window.begin(digests(&["a"]), NOW);
+        window.settled(slot);
+        window.sweep().expect("rows to empty");
+        window.parted(NOW);
+        assert!(!window.is_known(Digest::of(&message("a"))));
     }
 
     /// Every crash leaves rows of batches that were settled long ago; they must not crowd out what is in doubt now.

@@ -1,12 +1,12 @@
 //! The embedded store: SQLite in the data directory, one process, one writing thread, a few readers.
 //!
 //! A call that writes is prepared on the caller's side and handed to the writer ([`writer`]); a call that reads borrows
-//! a read-only connection on a blocking thread. Both see committed data only.
+//! a read-only connection, on a blocking thread unless it is a short one. Both see committed data only.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -17,7 +17,7 @@ use dlo_core::query::complete::Known;
 use dlo_core::query::{Named, Query};
 use dlo_core::time::Timestamp;
 use rusqlite::Connection;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
 
 use crate::prepare::Prepared;
 use crate::{
@@ -41,6 +41,7 @@ mod merging;
 mod open;
 mod parts;
 mod read;
+mod readers;
 mod replays;
 mod rows;
 mod runs;
@@ -54,10 +55,8 @@ mod upkeep;
 mod write;
 mod writer;
 
+use readers::Readers;
 use writer::{InsertJob, Job, Shared, Writer};
-
-/// Connections that read at the same time.
-const READERS: usize = 4;
 
 /// The embedded store. Cheap to share; closed by [`Store::close`] or when the last handle is gone.
 pub struct SqliteStore {
@@ -65,8 +64,7 @@ pub struct SqliteStore {
     jobs: Sender<Job>,
     shared: Arc<Shared>,
     limits: StoreLimits,
-    readers: Arc<Mutex<Vec<Connection>>>,
-    reading: Arc<Semaphore>,
+    readers: Readers,
     _folding: fold::Folding,
     _indexing: Option<indexer::Indexing>,
     _home: open::Home,
@@ -106,10 +104,9 @@ impl SqliteStore {
         Ok(Arc::new(Self {
             database: home.database.clone(),
             jobs,
+            readers: Readers::new(&home.database, &shared),
             shared,
             limits,
-            readers: Arc::default(),
-            reading: Arc::new(Semaphore::new(READERS)),
             _folding: fold::Folding::start(&home.database)?,
             _indexing: indexing,
             _home: home,
@@ -127,28 +124,6 @@ impl SqliteStore {
         }));
         self.jobs.send(job).map_err(|_| closed())?;
         answer.await.map_err(|_| closed())?
-    }
-
-    /// Runs `work` with a read-only connection on a blocking thread.
-    async fn read<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&Connection, &Shared) -> Result<T, StoreError> + Send + 'static,
-    ) -> Result<T, StoreError> {
-        let permit = Arc::clone(&self.reading).acquire_owned().await.map_err(|_| closed())?;
-        let (readers, shared, database) =
-            (Arc::clone(&self.readers), Arc::clone(&self.shared), self.database.clone());
-        let task = tokio::task::spawn_blocking(move || {
-            let _permit = permit;
-            let idle = readers.lock().unwrap_or_else(PoisonError::into_inner).pop();
-            let connection = match idle {
-                Some(connection) => connection,
-                None => open::reader(&database)?,
-            };
-            let result = work(&connection, &shared);
-            readers.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
-            result
-        });
-        task.await.map_err(|e| StoreError::Refused(format!("a read did not finish: {e}")))?
     }
 }
 
@@ -179,28 +154,31 @@ impl Store for SqliteStore {
 
     async fn checkpoints(&self, source: &str) -> Result<Vec<Checkpoint>, StoreError> {
         let source = source.to_string();
-        self.read(move |db, _| read::checkpoints(db, &source)).await
+        self.readers.read(move |db, _| read::checkpoints(db, &source)).await
     }
 
     async fn letters(&self, query: &Query, page: &Page) -> Result<LetterPage, StoreError> {
         let (query, page) = (query.clone(), page.clone());
-        self.read(move |db, shared| search::page(db, shared, &query, &page)).await
+        let is_brief = readers::is_brief(&query);
+        let work = move |db: &Connection, shared: &Shared| search::page(db, shared, &query, &page);
+        if is_brief { self.readers.glance(work).await } else { self.readers.read(work).await }
     }
 
     async fn count(&self, query: &Query, at_most: u64) -> Result<u64, StoreError> {
         let query = query.clone();
-        self.read(move |db, shared| search::count(db, shared, &query, at_most, None))
+        self.readers
+            .read(move |db, shared| search::count(db, shared, &query, at_most, None))
             .await
             .map(|all| all.letters)
     }
 
     async fn glimpse(&self, query: &Query, at_most: u64) -> Result<Glimpse, StoreError> {
         let (query, work) = (query.clone(), Some(search::GLIMPSE));
-        self.read(move |db, shared| search::count(db, shared, &query, at_most, work)).await
+        self.readers.read(move |db, shared| search::count(db, shared, &query, at_most, work)).await
     }
 
     async fn letter(&self, id: LetterId) -> Result<LetterDetail, StoreError> {
-        self.read(move |db, shared| read::detail(db, shared, id)).await
+        self.readers.glance(move |db, shared| read::detail(db, shared, id)).await
     }
 
     async fn payload(
@@ -208,7 +186,7 @@ impl Store for SqliteStore {
         id: LetterId,
         reader: Option<(&Deed, Timestamp)>,
     ) -> Result<StoredPayload, StoreError> {
-        let payload = self.read(move |db, shared| read::payload(db, shared, id)).await?;
+        let payload = self.readers.read(move |db, shared| read::payload(db, shared, id)).await?;
         if let Some((deed, now)) = reader {
             let row = audit::Row { letter: Some(id), ..audit::Row::by(now, Event::PayloadRead, 1, deed) };
             self.write(move |writer| audit::append(&writer.connection, &row)).await?;
@@ -217,7 +195,7 @@ impl Store for SqliteStore {
     }
 
     async fn timeline(&self, id: LetterId) -> Result<Vec<TimelineEntry>, StoreError> {
-        self.read(move |db, shared| read::timeline(db, shared, id)).await
+        self.readers.glance(move |db, shared| read::timeline(db, shared, id)).await
     }
 
     async fn step(
@@ -242,7 +220,7 @@ impl Store for SqliteStore {
 
     async fn groups(&self, filter: &GroupFilter, page: &Page) -> Result<GroupPage, StoreError> {
         let (filter, page) = (filter.clone(), page.clone());
-        self.read(move |db, shared| groups::page(db, shared, &filter, &page)).await
+        self.readers.read(move |db, shared| groups::page(db, shared, &filter, &page)).await
     }
 
     async fn group(&self, id: GroupId) -> Result<Group, StoreError> {
@@ -251,7 +229,7 @@ impl Store for SqliteStore {
 
     async fn stats(&self) -> Result<Stats, StoreError> {
         let unindexed = self.shared.unindexed.load(Ordering::Relaxed);
-        self.read(move |db, shared| groups::stats(db, shared, unindexed)).await
+        self.readers.read(move |db, shared| groups::stats(db, shared, unindexed)).await
     }
 
     async fn causes(&self, source: Option<&str>) -> Result<Vec<CauseCount>, StoreError> {
@@ -286,11 +264,11 @@ impl Store for SqliteStore {
 
     async fn audit(&self, page: &Page) -> Result<AuditPage, StoreError> {
         let page = page.clone();
-        self.read(move |db, _| audit::page(db, &page)).await
+        self.readers.read(move |db, _| audit::page(db, &page)).await
     }
 
     async fn verify(&self) -> Result<Verification, StoreError> {
-        self.read(|db, _| audit::verify(db)).await
+        self.readers.read(|db, _| audit::verify(db)).await
     }
 
     async fn lease(
@@ -306,7 +284,7 @@ impl Store for SqliteStore {
 
     async fn leases(&self, prefix: &str, now: Timestamp) -> Result<Vec<Lease>, StoreError> {
         let prefix = prefix.to_string();
-        self.read(move |db, _| leases::all(db, &prefix, now)).await
+        self.readers.read(move |db, _| leases::all(db, &prefix, now)).await
     }
 
     fn is_shared(&self) -> bool {
@@ -324,7 +302,7 @@ impl Store for SqliteStore {
 
     async fn backup(&self, to: &Path) -> Result<(), StoreError> {
         let to = to.to_path_buf();
-        self.read(move |db, _| backup::backup(db, &to)).await
+        self.readers.read(move |db, _| backup::backup(db, &to)).await
     }
 
     async fn restore(&self, from: &Path) -> Result<(), StoreError> {
@@ -341,7 +319,7 @@ impl Store for SqliteStore {
         if self.jobs.send(Job::Close(done)).is_ok() {
             let _ = closed.await;
         }
-        self.readers.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.readers.close();
         Ok(())
     }
 }

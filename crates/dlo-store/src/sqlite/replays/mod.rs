@@ -103,27 +103,27 @@ impl Replays for SqliteStore {
             let planned = plan::decide(db, shared, &plan, now)?;
             Ok((not_written(&plan, &planned), planned))
         };
-        match self.read(decided).await? {
+        match self.readers.read(decided).await? {
             (Some(void), _) => Ok(void),
             (None, planned) => self.write_plan(planned, now).await,
         }
     }
 
     async fn replay(&self, id: ReplayId) -> Result<Replay, StoreError> {
-        self.read(move |db, _| list::one(db, id)).await
+        self.readers.read(move |db, _| list::one(db, id)).await
     }
 
     async fn children(&self, id: ReplayId) -> Result<Vec<Replay>, StoreError> {
-        self.read(move |db, _| list::children(db, id)).await
+        self.readers.read(move |db, _| list::children(db, id)).await
     }
 
     async fn replays(&self, state: Option<ReplayState>, page: &Page) -> Result<ReplayPage, StoreError> {
         let page = page.clone();
-        self.read(move |db, _| list::page(db, state, &page)).await
+        self.readers.read(move |db, _| list::page(db, state, &page)).await
     }
 
     async fn active(&self) -> Result<Vec<Replay>, StoreError> {
-        self.read(|db, _| list::active(db)).await
+        self.readers.read(|db, _| list::active(db)).await
     }
 
     async fn items(
@@ -133,7 +133,7 @@ impl Replays for SqliteStore {
         page: &Page,
     ) -> Result<ItemPage, StoreError> {
         let page = page.clone();
-        self.read(move |db, _| list::items(db, id, state, &page)).await
+        self.readers.read(move |db, _| list::items(db, id, state, &page)).await
     }
 
     async fn turn(
@@ -169,7 +169,7 @@ impl Replays for SqliteStore {
 
     async fn intend(&self, run: &Run<'_>, most: usize, now: Timestamp) -> Result<Vec<ToSend>, StoreError> {
         let id = run.id;
-        let read = self.read(move |db, shared| whole::next(db, shared, id, most)).await?;
+        let read = self.readers.read(move |db, shared| whole::next(db, shared, id, most)).await?;
         self.mark_intended(run, read, Move::INTEND, now).await
     }
 
@@ -180,7 +180,7 @@ impl Replays for SqliteStore {
         now: Timestamp,
     ) -> Result<Vec<ToSend>, StoreError> {
         let (id, numbers) = (run.id, numbers.to_vec());
-        let read = self.read(move |db, shared| whole::named(db, shared, id, &numbers)).await?;
+        let read = self.readers.read(move |db, shared| whole::named(db, shared, id, &numbers)).await?;
         self.mark_intended(run, read, Move::INTEND_AGAIN, now).await
     }
 
@@ -214,15 +214,15 @@ impl Replays for SqliteStore {
     }
 
     async fn marked(&self, id: ReplayId) -> Result<Option<String>, StoreError> {
-        self.read(move |db, _| list::marked(db, id)).await
+        self.readers.read(move |db, _| list::marked(db, id)).await
     }
 
     async fn waiting(&self, id: ReplayId, before: Timestamp, most: usize) -> Result<Vec<Item>, StoreError> {
-        self.read(move |db, _| list::waiting(db, id, before, most)).await
+        self.readers.read(move |db, _| list::waiting(db, id, before, most)).await
     }
 
     async fn returns(&self, id: ReplayId, since: Timestamp, most: usize) -> Result<Vec<Return>, StoreError> {
-        self.read(move |db, _| list::returns(db, id, since, most)).await
+        self.readers.read(move |db, _| list::returns(db, id, since, most)).await
     }
 
     async fn conclude(
@@ -251,7 +251,7 @@ impl Replays for SqliteStore {
     }
 
     async fn usual_death(&self, id: ReplayId) -> Result<Option<Duration>, StoreError> {
-        self.read(move |db, _| list::usual_death(db, id)).await
+        self.readers.read(move |db, _| list::usual_death(db, id)).await
     }
 
     async fn repair_many(
@@ -268,23 +268,23 @@ impl Replays for SqliteStore {
     }
 
     async fn last_repaired(&self, id: ReplayId) -> Result<Option<Timestamp>, StoreError> {
-        self.read(move |db, _| repairs::last(db, id)).await
+        self.readers.read(move |db, _| repairs::last(db, id)).await
     }
 
     async fn changed_members(&self, id: ReplayId) -> Result<u64, StoreError> {
-        self.read(move |db, _| repairs::changed_members(db, id)).await
+        self.readers.read(move |db, _| repairs::changed_members(db, id)).await
     }
 
     async fn changed(&self, letters: &[LetterId]) -> Result<Vec<(LetterId, Timestamp)>, StoreError> {
         let letters = letters.to_vec();
-        self.read(move |db, _| repairs::changed(db, &letters)).await
+        self.readers.read(move |db, _| repairs::changed(db, &letters)).await
     }
 
     async fn holder(&self, letter: LetterId) -> Result<Option<ReplayId>, StoreError> {
-        self.read(move |db, _| list::holder(db, letter)).await
+        self.readers.read(move |db, _| list::holder(db, letter)).await
     }
 
     async fn repairs(&self, letter: LetterId) -> Result<Vec<Repair>, StoreError> {
-        self.read(move |db, _| repairs::all(db, letter)).await
+        self.readers.read(move |db, _| repairs::all(db, letter)).await
     }
 }

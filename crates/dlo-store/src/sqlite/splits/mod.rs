@@ -45,7 +45,7 @@ impl Splits for SqliteStore {
     }
 
     async fn splits(&self, id: GroupId) -> Result<Vec<Split>, StoreError> {
-        self.read(move |db, shared| make::list(db, shared, id)).await
+        self.readers.read(move |db, shared| make::list(db, shared, id)).await
     }
 
     async fn move_split_letters(&self, now: Timestamp) -> Result<bool, StoreError> {

@@ -108,42 +108,45 @@ impl Triage for SqliteStore {
     async fn oldest_open(&self, ids: &[GroupId]) -> Result<Vec<Option<Timestamp>>, StoreError> {
         bounded(ids)?;
         let ids = ids.to_vec();
-        self.read(move |db, shared| {
-            let oldest = |id: &GroupId| {
-                let rows = family(shared, *id).unwrap_or_default();
-                rows.iter().try_fold(None, |oldest: Option<Timestamp>, (row, _)| {
-                    let found = groups::oldest_open(db, *row)?;
-                    Ok(oldest.into_iter().chain(found).min())
-                })
-            };
-            ids.iter().map(oldest).collect()
-        })
-        .await
+        self.readers
+            .read(move |db, shared| {
+                let oldest = |id: &GroupId| {
+                    let rows = family(shared, *id).unwrap_or_default();
+                    rows.iter().try_fold(None, |oldest: Option<Timestamp>, (row, _)| {
+                        let found = groups::oldest_open(db, *row)?;
+                        Ok(oldest.into_iter().chain(found).min())
+                    })
+                };
+                ids.iter().map(oldest).collect()
+            })
+            .await
     }
 
     async fn similar_groups(&self, id: GroupId) -> Result<Vec<(Group, Similar)>, StoreError> {
-        self.read(move |_, shared| {
-            // Copied, so that capture does not wait for the catalog while every template is compared.
-            let (asked, heads) = shared.catalog(|catalog| {
-                let asked = catalog.head(id).and_then(|row| catalog.groups.get(&row)).cloned();
-                let heads = catalog.groups.values().filter(|group| group.merged_into.is_none());
-                (asked, heads.cloned().collect::<Vec<Group>>())
-            });
-            let found = similar(&asked.ok_or(StoreError::NoGroup(id))?, &heads);
-            Ok(shared.catalog(|catalog| {
-                let shown = |like: Similar| Some((catalog.shown(catalog.row(like.id)?)?, like));
-                found.into_iter().filter_map(shown).collect()
-            }))
-        })
-        .await
+        self.readers
+            .read(move |_, shared| {
+                // Copied, so that capture does not wait for the catalog while every template is compared.
+                let (asked, heads) = shared.catalog(|catalog| {
+                    let asked = catalog.head(id).and_then(|row| catalog.groups.get(&row)).cloned();
+                    let heads = catalog.groups.values().filter(|group| group.merged_into.is_none());
+                    (asked, heads.cloned().collect::<Vec<Group>>())
+                });
+                let found = similar(&asked.ok_or(StoreError::NoGroup(id))?, &heads);
+                Ok(shared.catalog(|catalog| {
+                    let shown = |like: Similar| Some((catalog.shown(catalog.row(like.id)?)?, like));
+                    found.into_iter().filter_map(shown).collect()
+                }))
+            })
+            .await
     }
 
     async fn group_history(&self, id: GroupId, most: usize) -> Result<Vec<AuditEntry>, StoreError> {
-        self.read(move |db, shared| {
-            let ids: Vec<GroupId> = family(shared, id)?.into_iter().map(|(_, id)| id).collect();
-            audit::of_groups(db, &ids, most.min(Page::MOST))
-        })
-        .await
+        self.readers
+            .read(move |db, shared| {
+                let ids: Vec<GroupId> = family(shared, id)?.into_iter().map(|(_, id)| id).collect();
+                audit::of_groups(db, &ids, most.min(Page::MOST))
+            })
+            .await
     }
 
     async fn add_note(
@@ -161,7 +164,7 @@ impl Triage for SqliteStore {
     }
 
     async fn notes(&self, id: GroupId) -> Result<Vec<Note>, StoreError> {
-        self.read(move |db, shared| beside::notes(db, &family(shared, id)?)).await
+        self.readers.read(move |db, shared| beside::notes(db, &family(shared, id)?)).await
     }
 
     async fn add_link(
@@ -193,11 +196,11 @@ impl Triage for SqliteStore {
     }
 
     async fn links(&self, id: GroupId) -> Result<Vec<Link>, StoreError> {
-        self.read(move |db, shared| beside::links(db, &family(shared, id)?)).await
+        self.readers.read(move |db, shared| beside::links(db, &family(shared, id)?)).await
     }
 
     async fn runbook(&self, id: GroupId) -> Result<Option<Runbook>, StoreError> {
-        self.read(move |db, shared| runbooks::read(db, &family(shared, id)?)).await
+        self.readers.read(move |db, shared| runbooks::read(db, &family(shared, id)?)).await
     }
 
     async fn write_runbook(
@@ -251,7 +254,8 @@ impl Triage for SqliteStore {
     async fn trends(&self, ids: &[GroupId], window: Window) -> Result<Vec<Vec<u64>>, StoreError> {
         bounded(ids)?;
         let ids = ids.to_vec();
-        self.read(move |db, shared| ids.iter().map(|id| trends::of_group(db, shared, *id, window)).collect())
+        self.readers
+            .read(move |db, shared| ids.iter().map(|id| trends::of_group(db, shared, *id, window)).collect())
             .await
     }
 
@@ -261,11 +265,11 @@ impl Triage for SqliteStore {
         window: Window,
     ) -> Result<Vec<ClassTrend>, StoreError> {
         let source = source.map(String::from);
-        self.read(move |db, shared| trends::by_class(db, shared, source.as_deref(), window)).await
+        self.readers.read(move |db, shared| trends::by_class(db, shared, source.as_deref(), window)).await
     }
 
     async fn open_ages(&self, now: Timestamp) -> Result<Vec<AgeCount>, StoreError> {
-        self.read(move |db, _| ages::open_ages(db, now)).await
+        self.readers.read(move |db, _| ages::open_ages(db, now)).await
     }
 
     async fn mark_deploy(
@@ -285,7 +289,7 @@ impl Triage for SqliteStore {
         until: Option<Timestamp>,
         most: usize,
     ) -> Result<Vec<Deploy>, StoreError> {
-        self.read(move |db, _| deploys::list(db, from, until, most)).await
+        self.readers.read(move |db, _| deploys::list(db, from, until, most)).await
     }
 
     async fn save_view(&self, view: &NewView, deed: &Deed, now: Timestamp) -> Result<View, StoreError> {
@@ -295,7 +299,7 @@ impl Triage for SqliteStore {
 
     async fn views(&self, person: Option<&str>) -> Result<Vec<View>, StoreError> {
         let person = person.map(String::from);
-        self.read(move |db, _| views::list(db, person.as_deref())).await
+        self.readers.read(move |db, _| views::list(db, person.as_deref())).await
     }
 
     async fn remove_view(
@@ -314,6 +318,8 @@ impl Triage for SqliteStore {
     }
 
     async fn sample(&self, id: GroupId, most: usize) -> Result<Vec<Sampled>, StoreError> {
-        self.read(move |db, shared| sample::sample(db, shared, head(shared, id).map(|_| id)?, most)).await
+        self.readers
+            .read(move |db, shared| sample::sample(db, shared, head(shared, id).map(|_| id)?, most))
+            .await
     }
 }

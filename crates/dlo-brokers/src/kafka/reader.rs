@@ -27,9 +27,11 @@ use super::record;
 const LIFE: Duration = Duration::from_secs(1);
 /// One wait inside a read.
 const POLL: Duration = Duration::from_millis(100);
-/// Bytes that librdkafka fetches ahead for one reader, and that one look brings. A topic has a reader for each partition, so
-/// each must be modest: one record that is larger still comes.
-const AHEAD: usize = 2 * 1024 * 1024;
+/// Bytes that librdkafka fetches ahead for all readers of a topic, and that a look of each of them brings. A topic has a
+/// reader for each partition: each has its share, within these bounds. One record that is larger still comes.
+const AHEAD: usize = 6 * 1024 * 1024;
+const LEAST_AHEAD: usize = 128 * 1024;
+const MOST_AHEAD: usize = 2 * 1024 * 1024;
 
 /// What is behind the calls.
 struct Desk {
@@ -41,6 +43,8 @@ struct Desk {
     /// Read and not handed out.
     read: VecDeque<Seen>,
     read_bytes: usize,
+    /// Bytes of one look.
+    ahead: usize,
     /// Behind everything that was read.
     next: i64,
     skipped: u64,
@@ -59,6 +63,11 @@ impl fmt::Debug for KafkaReader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("KafkaReader").field("position", &self.position).finish_non_exhaustive()
     }
+}
+
+/// Bytes that the reader of one of so many partitions has ahead.
+fn share(partitions: usize) -> usize {
+    (AHEAD / partitions.max(1)).clamp(LEAST_AHEAD, MOST_AHEAD)
 }
 
 fn lock(desk: &Mutex<Desk>) -> MutexGuard<'_, Desk> {
@@ -156,9 +165,11 @@ impl Desk {
             return Err(BrokerError::Refused(format!("the topic `{queue}` has no partition {partition}")));
         }
         let mut settings = cluster.reading(OFFICE);
-        let ahead = cluster.config.half_buffer().min(AHEAD);
+        let ahead = share(topic.partitions.len()).min(cluster.config.half_buffer());
         settings.set("queued.max.messages.kbytes", (ahead / 1024).max(1).to_string());
         settings.set("fetch.max.bytes", ahead.max(1_048_576).to_string());
+        // It goes on fetching until so much waits: one answer comes on top.
+        settings.set("fetch.message.max.bytes", (ahead / 2).max(1024).to_string());
         let client = cluster.client(&settings, Ears::default())?;
         let mut desk = Self {
             cluster: Arc::clone(cluster),
@@ -168,6 +179,7 @@ impl Desk {
             incarnation: topic.id,
             read: VecDeque::new(),
             read_bytes: 0,
+            ahead,
             next: 0,
             skipped: 0,
             asked: Instant::now(),
@@ -204,7 +216,6 @@ impl Desk {
     /// Reads until there is something, `max` at most, for `wait` at most.
     fn read(&mut self, max: usize, wait: Duration) -> Result<(), BrokerError> {
         let deadline = Instant::now() + wait;
-        let most_bytes = self.cluster.config.half_buffer().min(AHEAD);
         let began = (self.next, self.skipped);
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -220,7 +231,7 @@ impl Desk {
                     self.read_bytes += weight(&seen);
                     self.read.push_back(seen);
                     self.next = offset + 1;
-                    if self.read.len() >= max || self.read_bytes >= most_bytes {
+                    if self.read.len() >= max || self.read_bytes >= self.ahead {
                         break;
                     }
                 }
@@ -336,4 +347,18 @@ pub(super) fn fetch(
         return Ok(None);
     }
     desk.fetch(offset)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn readers_of_a_topic_share_what_is_fetched_ahead() {
+        assert_eq!(share(1), MOST_AHEAD);
+        assert_eq!(share(6) * 6, AHEAD);
+        assert!(share(7) * 7 <= AHEAD);
+        assert_eq!(share(5_000), LEAST_AHEAD);
+        assert_eq!(share(0), MOST_AHEAD);
+    }
 }

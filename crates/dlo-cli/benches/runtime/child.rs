@@ -135,7 +135,7 @@ pub(crate) async fn act(arguments: &[String]) {
         }
         ["handler", manner, millis, count] => {
             let takes = Duration::from_millis(number(millis));
-            return handler::serve(manner == "batch", takes, number(count)).await;
+            return handler::serve(handler::Manner::read(manner), takes, number(count)).await;
         }
         ["age", url, queue, count] => return bare::consume(url, queue, number(count)).await,
         ["push", url, queue, port, connections] => {

@@ -1,5 +1,5 @@
-//! The least between a queue and whoever wants its messages: takes them off RabbitMQ and notes how old they are. What a
-//! sidecar adds is what messages are older when they reach the handler.
+//! The least between a queue and whoever wants its messages: takes them off RabbitMQ and notes when. What a sidecar adds is
+//! how much later a message reaches the handler.
 
 use std::time::Instant;
 
@@ -20,17 +20,16 @@ pub(crate) async fn consume(url: &str, queue: &str, count: u64) {
         .await
         .expect("consume");
     println!("0");
-    let (mut began, mut ages) = (None, Vec::new());
+    let (mut began, mut seen) = (None, Vec::new());
     for got in 1..=count {
         let delivery = consumer.next().await.expect("a delivery").expect("the broker is up");
-        ages.extend(age::of(&delivery.data).map(|age| age.as_micros() as u64));
+        seen.extend(age::Seen::now(&delivery.data));
         began.get_or_insert_with(Instant::now);
         if got % 100 == 0 || got == count {
             channel.basic_ack(delivery.delivery_tag, BasicAckOptions { multiple: true }).await.expect("ack");
         }
     }
     let spent = began.map_or(f64::NAN, |began| began.elapsed().as_secs_f64());
-    let [p50, p99] = age::percentiles(&mut ages);
-    println!("{spent} {p50} {p99}");
+    println!("{spent}\n{}", age::say(&seen));
     channel.close(200, "done".into()).await.expect("close");
 }

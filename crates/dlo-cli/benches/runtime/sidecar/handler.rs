@@ -1,8 +1,9 @@
-//! The handler behind a sidecar: answers at once or after a while, counts, and knows how old each message is when it gets it.
+//! The handler behind a sidecar: answers at once or after a while, counts, and may note when it gets each message.
 //!
 //! It is a process of its own. It says the port that it listens on, and when it has answered as many messages as it was
-//! told, one line: the seconds since the first, and the median and 99th percentile of their ages in milliseconds.
+//! told, the seconds since the first; then, where it notes them, a line of when it had each.
 
+use std::collections::HashMap;
 use std::convert::Infallible;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -27,13 +28,27 @@ const MARK: &[u8] = b"\"attempt\":";
 /// How long a handler waits for a message.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What a handler saw.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Saw {
-    pub(crate) spent: Duration,
-    /// Milliseconds between publish and handler: median and 99th percentile.
-    pub(crate) p50: f64,
-    pub(crate) p99: f64,
+/// What a handler does with a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Manner {
+    Single,
+    Batch,
+    /// One message, and when it came is noted.
+    Noting,
+}
+
+impl Manner {
+    const ALL: [(&'static str, Self); 3] =
+        [("single", Self::Single), ("batch", Self::Batch), ("noting", Self::Noting)];
+
+    fn word(self) -> &'static str {
+        Self::ALL.iter().find(|(_, manner)| *manner == self).map_or("", |(word, _)| word)
+    }
+
+    pub(crate) fn read(word: &str) -> Self {
+        let found = Self::ALL.iter().find(|(known, _)| *known == word);
+        found.unwrap_or_else(|| panic!("no such manner: {word}")).1
+    }
 }
 
 /// The process of a handler, or of whoever stands in for it.
@@ -44,14 +59,13 @@ pub(crate) struct Handler {
 }
 
 impl Handler {
-    pub(crate) fn start(count: u64, batch: bool) -> Self {
-        let manner = if batch { "batch" } else { "single" };
-        Self::speak(&["handler", manner, "0", &count.to_string()])
+    pub(crate) fn start(count: u64, manner: Manner) -> Self {
+        Self::speak(&["handler", manner.word(), "0", &count.to_string()])
     }
 
     /// One that takes so many milliseconds for each message.
     pub(crate) fn slow(count: u64, takes: Duration) -> Self {
-        Self::speak(&["handler", "single", &takes.as_millis().to_string(), &count.to_string()])
+        Self::speak(&["handler", Manner::Single.word(), &takes.as_millis().to_string(), &count.to_string()])
     }
 
     /// The bare loop in its place: it takes the messages off the queue itself.
@@ -73,15 +87,24 @@ impl Handler {
         Self { process, says, port: line.trim().parse().expect("a port") }
     }
 
-    /// Waits until all messages are answered.
-    pub(crate) fn wait(&mut self) -> Saw {
+    /// Waits until all messages are answered, and says how long that took from the first.
+    pub(crate) fn wait(&mut self) -> Duration {
+        let line = self.line();
+        let spent: f64 = line.trim().parse().unwrap_or_else(|_| {
+            panic!("the handler got no messages: does the sidecar run? It said `{line}`")
+        });
+        Duration::from_secs_f64(spent)
+    }
+
+    /// When it had each message, by the moment of its publish: what it says behind its end.
+    pub(crate) fn moments(&mut self) -> HashMap<u64, u64> {
+        age::read(&self.line())
+    }
+
+    fn line(&mut self) -> String {
         let mut line = String::new();
         self.says.read_line(&mut line).expect("its word");
-        let numbers: Vec<f64> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-        let [spent, p50, p99] = numbers[..] else {
-            panic!("the handler got no messages: does the sidecar run? It said `{line}`")
-        };
-        Saw { spent: Duration::from_secs_f64(spent), p50, p99 }
+        line
     }
 }
 
@@ -94,7 +117,7 @@ impl Drop for Handler {
 
 /// What a handler was told, and what it saw.
 struct Work {
-    batch: bool,
+    manner: Manner,
     count: u64,
     delay: Option<Delay>,
     seen: Mutex<Seen>,
@@ -104,14 +127,14 @@ struct Work {
 struct Seen {
     first: Option<Instant>,
     answered: u64,
-    ages: Vec<u64>,
+    noted: Vec<age::Seen>,
 }
 
 /// The life of a handler's process.
-pub(crate) async fn serve(batch: bool, takes: Duration, count: u64) {
+pub(crate) async fn serve(manner: Manner, takes: Duration, count: u64) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     println!("{}", listener.local_addr().expect("an address").port());
-    let work = Work { batch, count, delay: Delay::of(takes), seen: Mutex::default() };
+    let work = Work { manner, count, delay: Delay::of(takes), seen: Mutex::default() };
     let work: &'static Work = Box::leak(Box::new(work));
     tokio::spawn(work.end_when_idle());
     loop {
@@ -144,13 +167,16 @@ impl Work {
         let body = body.to_bytes();
         // A question after our health has no body.
         if !body.is_empty() {
-            let messages = if self.batch { memchr::memmem::find_iter(&body, MARK).count() as u64 } else { 1 };
-            let age = age::of(&body);
+            let messages = match self.manner {
+                Manner::Batch => memchr::memmem::find_iter(&body, MARK).count() as u64,
+                Manner::Single | Manner::Noting => 1,
+            };
+            let seen = if self.manner == Manner::Noting { age::Seen::now(&body) } else { None };
             if let Some(delay) = &self.delay {
                 self.begin();
                 delay.wait().await;
             }
-            self.note(messages, age);
+            self.note(messages, seen);
         }
         Ok(Response::default())
     }
@@ -160,16 +186,15 @@ impl Work {
         self.seen().first.get_or_insert_with(Instant::now);
     }
 
-    fn note(&self, messages: u64, age: Option<Duration>) {
+    fn note(&self, messages: u64, noted: Option<age::Seen>) {
         let mut seen = self.seen();
         let first = *seen.first.get_or_insert_with(Instant::now);
-        seen.ages.extend(age.map(|age| age.as_micros() as u64));
+        seen.noted.extend(noted);
         let before = seen.answered;
         seen.answered += messages;
         if before < self.count && seen.answered >= self.count {
             let spent = first.elapsed().as_secs_f64();
-            let [p50, p99] = age::percentiles(&mut seen.ages);
-            println!("{spent} {p50} {p99}");
+            println!("{spent}\n{}", age::say(&seen.noted));
         }
     }
 }

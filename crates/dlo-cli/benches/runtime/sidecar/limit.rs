@@ -6,7 +6,7 @@ use std::process::Command;
 use bytes::Bytes;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::handler::Handler;
+use super::handler::{Handler, Manner};
 use super::{CONNECTIONS, push};
 use crate::child::{Done, ROLE};
 use crate::interpreter::root;
@@ -59,12 +59,12 @@ impl Limits {
 /// The clock is the handler's, as it is for everybody.
 fn one(client: impl FnOnce(u16) -> Command, messages: u64) -> Done {
     tokio::task::block_in_place(|| {
-        let mut handler = Handler::start(messages, false);
+        let mut handler = Handler::start(messages, Manner::Single);
         let worker = Worker::start(&mut client(handler.port));
         let before = worker.servers();
-        let saw = handler.wait();
+        let spent = handler.wait();
         let server = worker.servers().saturating_sub(before);
-        Done { handled: messages, parked: 0, spent: saw.spent, usage: worker.usage(), server }
+        Done { handled: messages, parked: 0, spent, usage: worker.usage(), server }
     })
 }
 

@@ -2,8 +2,7 @@
 //! writes in Node and in Python, and by Bento, with sixteen connections each; beside them what the HTTP side allows by itself.
 //!
 //! The clock is the handler's: from its first message to its last answer. Then the sidecar is stopped, and nothing may
-//! be left in the queue. What a sidecar adds to the age of a message is measured at half of what it can do while messages
-//! are published on the same machine: the age at the handler less the age at a bare loop on the same queue.
+//! be left in the queue.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,13 +13,12 @@ use lapin::types::FieldTable;
 use lapin::{Channel, Connection, ConnectionProperties};
 
 use crate::child::{Done, ROLE};
-use crate::measure::Median;
 use crate::peer::Worker;
 use crate::rabbitmq::look;
 use crate::runner::{self, Runner};
-use crate::{Asked, interpreter, node, order, record};
+use crate::{Asked, interpreter, node, order};
 use bento::Bento;
-use handler::{Handler, Saw};
+use handler::{Handler, Manner};
 use limit::Limits;
 
 mod age;
@@ -28,6 +26,7 @@ pub(crate) mod bare;
 mod bento;
 mod delay;
 pub(crate) mod handler;
+mod latency;
 pub(crate) mod limit;
 mod pace;
 pub(crate) mod push;
@@ -43,7 +42,7 @@ pub(crate) async fn run(asked: &Asked) {
     let scratch = tempfile::tempdir().expect("a directory for the run");
     let bench = Bench::new(server.url(), scratch.path()).await;
     bench.contest(asked).await;
-    bench.latency(asked).await;
+    latency::run(&bench, asked).await;
     slow::run(&bench, asked).await;
 }
 
@@ -79,13 +78,17 @@ impl<'a> Bench<'a> {
         let mut limits = Limits::new();
         // A share of the messages: they take as long.
         let few = (asked.messages / 3).max(1_000);
-        let single = |messages| Handler::start(messages, false);
+        let single = |messages| Handler::start(messages, Manner::Single);
         for round in 0..=asked.rounds {
             let all = asked.messages;
             let done = [
                 self.one(single(all), |port| self.ours(port, CONNECTIONS.into(), 1), all).await,
-                self.one(Handler::start(all, true), |port| self.ours(port, CONNECTIONS.into(), 10), all)
-                    .await,
+                self.one(
+                    Handler::start(all, Manner::Batch),
+                    |port| self.ours(port, CONNECTIONS.into(), 10),
+                    all,
+                )
+                .await,
                 self.one(single(all), |port| self.push(port, CONNECTIONS), all).await,
                 self.one(single(all), |port| self.node(port), all).await,
                 self.one(single(few), |port| self.python(port), few).await,
@@ -120,15 +123,15 @@ impl<'a> Bench<'a> {
     async fn one(&self, mut handler: Handler, sidecar: impl FnOnce(u16) -> Command, messages: u64) -> Done {
         let broker = order::broker(&self.section).await;
         order::fill(&broker, QUEUE, messages, 0).await;
-        let (saw, usage, server) = tokio::task::block_in_place(|| {
+        let (spent, usage, server) = tokio::task::block_in_place(|| {
             let worker = Worker::start(&mut sidecar(handler.port));
             // The handler is a process of ours too: it is counted with the servers, and does as much for everybody.
             let before = worker.servers();
-            let saw = handler.wait();
-            (saw, worker.usage(), worker.servers().saturating_sub(before))
+            let spent = handler.wait();
+            (spent, worker.usage(), worker.servers().saturating_sub(before))
         });
         self.must_be_empty().await;
-        Done { handled: messages, parked: 0, spent: saw.spent, usage, server }
+        Done { handled: messages, parked: 0, spent, usage, server }
     }
 
     async fn must_be_empty(&self) {
@@ -171,52 +174,5 @@ impl<'a> Bench<'a> {
         command.arg(interpreter::root().join("bench/peers/sidecar.py"));
         command.args([&self.url, QUEUE, &port.to_string(), &CONNECTIONS.to_string()]);
         command
-    }
-
-    /// Ages of messages at half load, at our handler and at a bare loop, in turns.
-    async fn latency(&self, asked: &Asked) {
-        let rate = self.sustained(asked.messages).await / 2.0;
-        println!(" latency added at {rate:.0} messages/s");
-        let count = (rate * pace::SECONDS) as u64;
-        let (mut p50, mut p99) = (Vec::new(), Vec::new());
-        for round in 0..=asked.rounds {
-            let mut handler = Handler::start(count, false);
-            let worker = Worker::start(&mut self.ours(handler.port, CONNECTIONS.into(), 1));
-            let ours = self.paced(&mut handler, rate, count).await;
-            drop(worker);
-            let mut handler = Handler::bare(&self.url, QUEUE, count);
-            let bare = self.paced(&mut handler, rate, count).await;
-            if round > 0 {
-                p50.push(ours.p50 - bare.p50);
-                p99.push(ours.p99 - bare.p99);
-            }
-        }
-        record::figure("sidecar.p50", "ms", Median::of(p50));
-        record::figure("sidecar.p99", "ms", Median::of(p99));
-    }
-
-    /// Messages a second that we take while as many are published.
-    async fn sustained(&self, messages: u64) -> f64 {
-        let mut handler = Handler::start(messages, false);
-        let _worker = Worker::start(&mut self.ours(handler.port, CONNECTIONS.into(), 1));
-        self.consumed().await;
-        pace::keep_up(&self.channel, QUEUE, messages).await;
-        let saw = tokio::task::block_in_place(|| handler.wait());
-        messages as f64 / saw.spent.as_secs_f64()
-    }
-
-    async fn paced(&self, handler: &mut Handler, rate: f64, count: u64) -> Saw {
-        self.consumed().await;
-        pace::publish(&self.channel, QUEUE, rate, count).await;
-        let saw = tokio::task::block_in_place(|| handler.wait());
-        self.must_be_empty().await;
-        saw
-    }
-
-    /// Waits until somebody consumes the queue.
-    async fn consumed(&self) {
-        while look(&self.channel, QUEUE).await.consumer_count() != 1 {
-            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-        }
     }
 }

@@ -1,4 +1,4 @@
-//! Messages at an even pace, or as fast as they are taken, each with the moment of its publish.
+//! Messages at an even pace, or as fast as they are taken, each with the moment of its publish, to every queue of an exchange.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use lapin::options::BasicPublishOptions;
 use lapin::{BasicProperties, Channel};
 use tokio::time::{Instant, MissedTickBehavior};
 
-use super::age;
+use super::{QUEUE, age};
 use crate::rabbitmq::look;
 
 /// How long a paced run lasts.
@@ -18,25 +18,25 @@ const LOOK: u64 = 500;
 const AHEAD: u32 = 1_000;
 
 /// Publishes `count` messages as fast as they are taken: the queue stays short.
-pub(crate) async fn keep_up(channel: &Channel, queue: &str, count: u64) {
+pub(crate) async fn keep_up(channel: &Channel, exchange: &str, count: u64) {
     for sent in 0..count {
         if sent % LOOK == 0 {
-            while look(channel, queue).await.message_count() >= AHEAD {
+            while look(channel, QUEUE).await.message_count() >= AHEAD {
                 tokio::time::sleep(TICK).await;
             }
         }
-        send(channel, queue).await;
+        send(channel, exchange).await;
     }
 }
 
-async fn send(channel: &Channel, queue: &str) {
+async fn send(channel: &Channel, exchange: &str) {
     let persistent = BasicProperties::default().with_delivery_mode(2);
     let (options, body) = (BasicPublishOptions::default(), age::stamped());
-    channel.basic_publish("".into(), queue.into(), options, &body, persistent).await.expect("publish");
+    channel.basic_publish(exchange.into(), "".into(), options, &body, persistent).await.expect("publish");
 }
 
 /// Publishes `count` messages, as many at each tick as are due by then.
-pub(crate) async fn publish(channel: &Channel, queue: &str, rate: f64, count: u64) {
+pub(crate) async fn publish(channel: &Channel, exchange: &str, rate: f64, count: u64) {
     let mut ticks = tokio::time::interval(TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
     let began = Instant::now();
@@ -45,7 +45,7 @@ pub(crate) async fn publish(channel: &Channel, queue: &str, rate: f64, count: u6
         ticks.tick().await;
         let due = (began.elapsed().as_secs_f64() * rate) as u64;
         while sent < due.min(count) {
-            send(channel, queue).await;
+            send(channel, exchange).await;
             sent += 1;
         }
     }

@@ -6,8 +6,9 @@
 //! the median question. Letters, office and questions share the machine: part of the ratio is the processor they share.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use crate::indexed::indexed;
 use crate::measure::{Median, per_second, percentile};
 use crate::office::{Office, number_behind};
 use crate::questions::{self, Kind, Question};
@@ -17,8 +18,6 @@ use crate::sending::Load;
 /// Letters of one piece, and how often each question is asked of the calm office.
 const PIECE: u64 = 40_000;
 const CALM: u64 = 40;
-/// How long the index may take to catch up with a piece.
-const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(crate) fn run(data: &Path, rounds: u64, million: u64) {
     let office = Office::start(data);
@@ -45,7 +44,7 @@ pub(crate) fn run(data: &Path, rounds: u64, million: u64) {
                 ratios.push(percentile(&mut busy, 0.5) / percentile(&mut calm, 0.5));
             }
         }
-        caught_up(&office);
+        indexed(&office);
     }
     let stored = number_behind(&office.get("/api/v1/stats").1, "\"open\":");
     assert_eq!(stored, there, "every letter is there");
@@ -85,13 +84,4 @@ fn while_sending(office: &Office, questions: &[Question], load: &Load) -> (Vec<V
         let busy = in_turn(office, questions, |asked| asked == 0 || !sender.is_finished());
         (busy, sender.join().expect("a sender"))
     })
-}
-
-/// Waits until nothing of the last piece is left to do.
-fn caught_up(office: &Office) {
-    let deadline = Instant::now() + PATIENCE;
-    while number_behind(&office.get("/api/v1/stats").1, "\"unindexed\":") > 0 {
-        assert!(Instant::now() < deadline, "the text index did not catch up");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }

@@ -5,13 +5,17 @@
 
 use std::path::Path;
 
+use crate::indexed::indexed;
 use crate::measure::{Median, peak_mb, per_second};
 use crate::office::{Office, number_behind};
-use crate::sending::send;
+use crate::sending::{Load, send};
 use crate::{bare, record};
 
 /// Letters in one timed piece: small enough to be made beforehand.
 const PIECE: u64 = 50_000;
+/// Letters of a burst, and of its pieces.
+const BURST: u64 = 50_000;
+const PIECE_OF_BURST: u64 = 10_000;
 
 pub(crate) fn run(scratch: &Path, rounds: u64, million: u64) {
     println!("ingest: NDJSON over HTTP, 1 KB payloads, {rounds} rounds of {PIECE} letters on fresh stores");
@@ -42,36 +46,53 @@ pub(crate) fn run(scratch: &Path, rounds: u64, million: u64) {
     record::figure("ingest.memory", "MB", Median::once(peak));
 }
 
-/// One store filled to a million: the rate of the first ten thousand beside the rate at the end. Returns its peak memory.
+/// One store filled to a million. Its first letters are a burst: the index of texts stands back for them, as it does for
+/// the last ones, which come when it has caught up. In between is a storm, with the index at work. Each is compared with its own kind.
+/// Returns its peak memory.
 fn grow(scratch: &Path, million: u64) -> f64 {
+    let million = million.max(2 * BURST);
     println!("growth: one store, filled to {million} letters");
     let data = scratch.join("office-growth");
     let office = Office::start(&data);
-    let mut early = Vec::new();
-    let mut late = Vec::new();
-    let mut sent = 0;
-    while sent < million {
-        // Ten pieces of ten thousand at both ends, large ones in between.
-        let piece = if sent < 50_000 || sent >= million - 50_000 { 10_000 } else { PIECE };
-        let piece = piece.min(million - sent);
-        let rate = per_second(piece, send(&office, sent, piece));
+    let early = burst(&office, 0);
+    let (mut sent, mut storm) = (BURST, Vec::new());
+    while sent < million - BURST {
+        let piece = PIECE.min(million - BURST - sent);
+        storm.push(per_second(piece, send(&office, sent, piece)));
         sent += piece;
-        if sent <= 50_000 {
-            early.push(rate);
-        } else if sent > million - 50_000 {
-            late.push(rate);
-        }
-        if sent % 250_000 == 0 || sent == 50_000 {
-            println!("  at {sent}: {rate:.0}/s");
+        if sent % 250_000 == 0 {
+            println!("  at {sent}: {:.0}/s", storm[storm.len() - 1]);
         }
     }
-    let (early, late) = (Median::of(early), Median::of(late));
-    println!("  first 50,000 in pieces of 10,000: {:.0}/s; last 50,000: {:.0}/s", early.middle, late.middle);
+    println!("  indexed {:.1} s behind the last", indexed(&office));
+    let late = burst(&office, sent);
+    println!(
+        "  first {BURST} in pieces of {PIECE_OF_BURST}: {:.0}/s; last {BURST}: {:.0}/s",
+        early.middle, late.middle
+    );
     record::figure("ingest.growth", "x", Median::once(late.middle / early.middle));
+    // From the second piece on the index is at work.
+    if let [_, storm @ ..] = &storm[..]
+        && storm.len() >= 2
+    {
+        let (first, second) = storm.split_at(storm.len() / 2);
+        let [first, second] = [first, second].map(|half| Median::of(half.to_vec()).middle);
+        println!("  the storm in between: {first:.0}/s in its first half, {second:.0}/s in its second");
+        record::figure("ingest.storm-growth", "x", Median::once(second / first));
+    }
     let peak = peak_mb(Some(office.pid()));
     let (_, stats) = office.get("/api/v1/stats");
     assert_eq!(number_behind(&stats, "\"open\":"), million, "every letter is there: {stats}");
     drop(office);
     let _ = std::fs::remove_dir_all(&data);
     peak
+}
+
+/// Letters a second, piece by piece, made beforehand and sent without a pause.
+fn burst(office: &Office, from: u64) -> Median {
+    let loads: Vec<Load> = (from..from + BURST)
+        .step_by(PIECE_OF_BURST as usize)
+        .map(|first| Load::new(first, PIECE_OF_BURST))
+        .collect();
+    Median::of(loads.iter().map(|load| per_second(PIECE_OF_BURST, load.send(office))).collect())
 }

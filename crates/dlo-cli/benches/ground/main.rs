@@ -12,6 +12,7 @@ use std::path::PathBuf;
 
 mod bare;
 mod capturing;
+mod indexed;
 mod ingest;
 mod letters;
 mod office;

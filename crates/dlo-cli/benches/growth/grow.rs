@@ -5,12 +5,12 @@
 //! pause: a burst, which is the same for a store of any size. Each is compared with its own kind.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use dlo_testkit::bench::measure::{peak_mb, per_second};
 
+use crate::indexed::indexed;
 use crate::memory::idle_mb;
-use crate::office::{Office, number_behind};
+use crate::office::Office;
 use crate::restart;
 use crate::sending::{Load, send};
 
@@ -69,13 +69,4 @@ pub(crate) fn grow(data: &Path, there: u64, end: u64) -> Grown {
     let before = (storm.len() / 2).max(CALM);
     storm.drain(..before.min(storm.len()));
     Grown { burst, storm, capturing_mb, lag, after_mb }
-}
-
-/// Waits until everything is indexed; how many seconds that took.
-pub(crate) fn indexed(office: &Office) -> f64 {
-    let started = Instant::now();
-    while number_behind(&office.get("/api/v1/stats").1, "\"unindexed\":") > 0 {
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    started.elapsed().as_secs_f64()
 }

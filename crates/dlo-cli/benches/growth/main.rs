@@ -16,6 +16,8 @@ use std::path::Path;
 mod ask;
 mod curves;
 mod grow;
+#[path = "../ground/indexed.rs"]
+mod indexed;
 #[expect(dead_code, reason = "other workloads hand the same letters to a store")]
 #[path = "../ground/letters.rs"]
 mod letters;

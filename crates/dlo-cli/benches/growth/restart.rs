@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::grow;
+use crate::indexed::indexed;
 use crate::office::{Office, number_behind};
 use crate::sending::send;
 use crate::serving::start;
@@ -38,7 +38,7 @@ pub(crate) fn after_kills(data: &Path, there: u64, size: u64) -> Vec<f64> {
         assert_eq!(total, first + piece, "no letter is lost by a kill, and none is there twice");
         office = again;
     }
-    grow::indexed(&office);
+    indexed(&office);
     stop(office);
     times
 }

@@ -4,11 +4,13 @@
 //! are checked: every letter must be answered "stored" and be counted.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use crate::indexed::indexed;
 use crate::measure::{Median, peak_mb, per_second};
 use crate::office::{Office, number_behind};
 use crate::sending::{Load, send};
+use crate::usage::Usage;
 use crate::{bare, record};
 
 /// Letters in one timed piece: small enough to be made beforehand.
@@ -16,6 +18,10 @@ const PIECE: u64 = 50_000;
 /// Letters of a burst, and of its pieces.
 const BURST: u64 = 50_000;
 const PIECE_OF_BURST: u64 = 10_000;
+/// How long an office is watched to see whether it works, and how long it may work behind a storm. Merging begins two
+/// seconds behind the last letter.
+const LOOK: Duration = Duration::from_secs(3);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) fn run(scratch: &Path, rounds: u64, million: u64) {
     println!("ingest: NDJSON over HTTP, 1 KB payloads, {rounds} rounds of {PIECE} letters on fresh stores");
@@ -64,7 +70,11 @@ fn grow(scratch: &Path, million: u64) -> f64 {
             println!("  at {sent}: {:.0}/s", storm[storm.len() - 1]);
         }
     }
-    println!("  indexed {:.1} s behind the last", indexed(&office));
+    println!(
+        "  indexed {:.1} s behind the last, at rest {:.1} s behind that",
+        indexed(&office),
+        at_rest(&office)
+    );
     let late = burst(&office, sent);
     println!(
         "  first {BURST} in pieces of {PIECE_OF_BURST}: {:.0}/s; last {BURST}: {:.0}/s",
@@ -86,6 +96,20 @@ fn grow(scratch: &Path, million: u64) -> f64 {
     drop(office);
     let _ = std::fs::remove_dir_all(&data);
     peak
+}
+
+/// Waits until the office does nothing: behind a storm it still folds its log and merges what is indexed, which a burst in
+/// calm times does not have beside it. How many seconds that took.
+fn at_rest(office: &Office) -> f64 {
+    let started = Instant::now();
+    loop {
+        let before = Usage::of(office.pid()).cpu;
+        std::thread::sleep(LOOK);
+        let spent = Usage::of(office.pid()).cpu.saturating_sub(before);
+        if spent < LOOK / 50 || started.elapsed() > PATIENCE {
+            return started.elapsed().as_secs_f64();
+        }
+    }
 }
 
 /// Letters a second, piece by piece, made beforehand and sent without a pause.

@@ -22,7 +22,7 @@ mod sending;
 mod storm;
 mod triage;
 
-use dlo_testkit::bench::{measure, record};
+use dlo_testkit::bench::{measure, record, usage};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();

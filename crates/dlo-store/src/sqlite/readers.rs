@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use dlo_core::query::{Matcher, Query};
+use dlo_core::query::Query;
 use rusqlite::Connection;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Semaphore;
@@ -14,6 +14,7 @@ use tokio::sync::Semaphore;
 use super::writer::Shared;
 use super::{closed, open};
 use crate::StoreError;
+use crate::filter::Filter;
 
 /// Calls that read at the same time.
 const READERS: usize = 4;
@@ -71,19 +72,7 @@ impl Readers {
 
 /// Whether groups and statuses alone say which letters are meant, so that a page of them is soon read.
 pub(super) fn is_brief(query: &Query) -> bool {
-    query.terms.iter().all(|term| {
-        matches!(
-            term.matcher,
-            Matcher::Source(_)
-                | Matcher::Queue(_)
-                | Matcher::Group(_)
-                | Matcher::Type(_)
-                | Matcher::Class(_)
-                | Matcher::Consumer(_)
-                | Matcher::Owner(_)
-                | Matcher::Status(_)
-        )
-    })
+    !Filter::new(query).concerns_rows()
 }
 
 impl Pool {

@@ -2,7 +2,8 @@
 //!
 //! AMQP settles without an answer (receiver settle mode first). To know that a settlement arrived, a link is
 //! attached on the same session behind it: frames of a session keep their order, so its answer, even a refusal, says that
-//! the broker has read everything before. What it read outlives the broker only if it had the time to write it. One such round trip serves every batch that waits.
+//! the broker has read everything before. One such round trip serves every batch that waits. What the broker has read
+//! outlives it only if it had the time to write it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -263,5 +264,24 @@ fn rejection(flavour: Flavour) -> Option<Error> {
             let condition = ErrorCondition::Custom(Symbol::new("com.microsoft:dead-letter"));
             Some(Error::new(condition, None, info))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fe2o3_amqp::types::definitions::{AmqpError, ConnectionError, LinkError};
+
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_an_answer_unless_it_says_that_the_server_is_ending() {
+        let refused = |condition: ErrorCondition| {
+            is_refusal(&SenderAttachError::RemoteClosedWithError(Error::new(condition, None, None)))
+        };
+        assert!(refused(AmqpError::NotFound.into()) && refused(AmqpError::NotAllowed.into()));
+        assert!(is_refusal(&SenderAttachError::IncomingTargetIsNone));
+        assert!(!refused(AmqpError::InternalError.into()) && !refused(LinkError::DetachForced.into()));
+        assert!(!refused(ConnectionError::ConnectionForced.into()));
+        assert!(!is_refusal(&SenderAttachError::SessionNotMapped));
     }
 }

@@ -271,3 +271,21 @@ async fn without_a_flavour_only_the_standard_is_used_and_a_missing_queue_is_stil
     let plan = generic.topology().plan(&TopologySpec::new(&queue, &nowhere, 5)).await.unwrap();
     assert!(plan.len() == 1 && !plan[0].appliable && plan[0].what.contains(&nowhere), "{plan:?}");
 }
+
+/// Artemis forgets with a broken link that it had delivered a message: whoever keeps what came must hear of the loss first.
+#[tokio::test]
+async fn a_lost_link_is_told_before_its_messages_come_again() {
+    let lab = own_lab().await;
+    let queue = lab.fresh_queue().await;
+    for result in lab.broker.publisher().publish(vec![to(&queue, message("1"))]).await {
+        result.unwrap();
+    }
+    let mut source = lab.broker.drain(&queue).await.unwrap();
+    let first = one(&mut source).await;
+    lab.cut().await;
+    let told = source.receive(1, PATIENCE.arrival).await;
+    assert!(matches!(told, Err(BrokerError::Unavailable(_))), "{told:?}");
+    let again = one(&mut source).await;
+    assert_eq!(again.message.payload, first.message.payload);
+    settle(&*source, again, Settlement::Done).await;
+}

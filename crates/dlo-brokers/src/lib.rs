@@ -3,14 +3,17 @@
 //! Every broker is one module and one feature with the same rooms, behind the one port of [`dlo_core::broker`], and
 //! passes the same conformance suite. [`connect`] is the door: configuration in, a [`Broker`] out. [`memory`] is the
 //! reference: the broker that needs no server, for `dlo demo`, tests and trying things out.
+//!
+//! This is the only file of the crate with `cfg(feature)`: modules, settings and [`connect`] by kind.
 
 use std::sync::Arc;
 
 use dlo_core::broker::{Broker, BrokerError};
 use dlo_core::time::Clock;
+use serde::Deserialize;
 
+#[cfg(feature = "_remote")]
 mod backoff;
-pub mod config;
 #[cfg(any(feature = "nats", feature = "pubsub", feature = "rabbitmq", feature = "sqs", feature = "stomp"))]
 mod folded;
 #[cfg(any(feature = "pubsub", feature = "sqs"))]
@@ -18,6 +21,7 @@ mod leases;
 #[cfg(any(feature = "amqp1", feature = "stomp"))]
 mod recent;
 pub mod secret;
+#[cfg(feature = "_remote")]
 pub mod tls;
 
 #[cfg(feature = "amqp1")]
@@ -40,7 +44,32 @@ pub mod sqs;
 #[cfg(feature = "stomp")]
 pub mod stomp;
 
-pub use config::BrokerConfig;
+/// `[brokers.<name>]` of `dlo.toml`: one variant per broker, chosen by `kind`. Unknown keys are refused by the parser.
+///
+/// Each broker's module explains its settings.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum BrokerConfig {
+    #[cfg(feature = "amqp1")]
+    Amqp1(amqp1::Amqp1Config),
+    #[cfg(feature = "kafka")]
+    Kafka(Box<kafka::KafkaConfig>),
+    Memory(memory::MemoryConfig),
+    #[cfg(feature = "nats")]
+    Nats(Box<nats::NatsConfig>),
+    #[cfg(feature = "pubsub")]
+    Pubsub(pubsub::PubsubConfig),
+    #[cfg(feature = "rabbitmq")]
+    Rabbitmq(rabbitmq::RabbitmqConfig),
+    #[cfg(feature = "redis")]
+    Redis(redis::RedisConfig),
+    #[cfg(feature = "sql")]
+    Sql(sql::SqlConfig),
+    #[cfg(feature = "sqs")]
+    Sqs(Box<sqs::SqsConfig>),
+    #[cfg(feature = "stomp")]
+    Stomp(stomp::StompConfig),
+}
 
 /// Makes the broker that `config` describes. Settings that cannot work are [`BrokerError::Refused`]; whether the server
 /// is there shows when it is first needed. `clock` is read where the broker has no clock of its own.
@@ -65,5 +94,32 @@ pub async fn connect(config: &BrokerConfig, clock: Arc<dyn Clock>) -> Result<Arc
         BrokerConfig::Sqs(sqs) => sqs::connect(sqs),
         #[cfg(feature = "stomp")]
         BrokerConfig::Stomp(stomp) => stomp::connect(stomp),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::MemoryConfig;
+
+    fn read(text: &str) -> Result<BrokerConfig, String> {
+        toml::from_str(text).map_err(|refusal| refusal.message().to_owned())
+    }
+
+    #[test]
+    fn the_kind_alone_is_a_whole_memory_broker() {
+        assert_eq!(read("kind = \"memory\""), Ok(BrokerConfig::Memory(MemoryConfig::default())));
+    }
+
+    #[test]
+    fn an_unknown_key_is_refused_by_name() {
+        let refusal = read("kind = \"memory\"\npartitons = 3").unwrap_err();
+        assert!(refusal.contains("partitons") && refusal.contains("partitions"), "{refusal}");
+    }
+
+    #[test]
+    fn an_unknown_kind_is_refused_with_the_known_ones() {
+        let refusal = read("kind = \"carrier-pigeon\"").unwrap_err();
+        assert!(refusal.contains("carrier-pigeon") && refusal.contains("memory"), "{refusal}");
     }
 }

@@ -35,6 +35,7 @@ pub(crate) use replay::{Doubts, PaceArgs, PlanArgs, ReplayArgs, ReplayCommand, S
 #[command(
     name = "dlo",
     version,
+    long_version = crate::features::long_version(),
     propagate_version = true,
     max_term_width = 100,
     arg_required_else_help = true,

@@ -7,6 +7,7 @@ mod commands;
 mod config;
 mod demo;
 mod exit;
+mod features;
 mod logs;
 mod output;
 mod schemas;
@@ -15,11 +16,6 @@ mod wire;
 use std::process::ExitCode;
 
 use clap::Parser;
-use tikv_jemallocator::Jemalloc;
-
-/// Letters are many small texts that one thread makes and another frees, which glibc's allocator is slow at.
-#[global_allocator]
-static ALLOCATOR: Jemalloc = Jemalloc;
 
 fn main() -> ExitCode {
     match commands::run(args::Args::parse()) {

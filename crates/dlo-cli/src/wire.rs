@@ -9,7 +9,6 @@ use dlo_server::{
     CaptureSpec, HttpLimits, RepairConfig, ReplayRules, ReplayTarget, Rules, Schemas, Server, ServerConfig,
     Token, WorkerCommand, WrittenRules,
 };
-use dlo_store::postgres::PostgresStore;
 use dlo_store::sqlite::SqliteStore;
 use dlo_store::{DynStore, StoreError, StoreLimits};
 
@@ -43,7 +42,9 @@ pub(crate) async fn store(storage: &Storage, limits: &Limits) -> Outcome<DynStor
                 opened.map_err(|cause| Failure::failed(format!("the store could not be opened: {cause}")))?;
             Ok(opened.map_err(refused)?)
         }
-        Storage::Postgres(url) => Ok(PostgresStore::connect(url.reveal(), limits).await.map_err(refused)?),
+        Storage::Postgres(url) => {
+            Ok(dlo_store::open_postgres(url.reveal(), limits).await.map_err(refused)?)
+        }
     }
 }
 

@@ -37,6 +37,7 @@ mod moves;
 mod names;
 mod place;
 mod planned;
+#[cfg(feature = "postgres")]
 pub mod postgres;
 mod postings;
 mod prepare;
@@ -181,3 +182,15 @@ pub trait Store: replays::Replays + triage::Triage + triage::Splits {
 
 /// A store, ready.
 pub type DynStore = Arc<dyn Store>;
+
+/// Opens the shared store at a `postgres://` URL. Without the feature `postgres` the answer is
+/// [`StoreError::Unsupported`].
+#[cfg(feature = "postgres")]
+pub async fn open_postgres(url: &str, limits: StoreLimits) -> Result<DynStore, StoreError> {
+    Ok(postgres::PostgresStore::connect(url, limits).await?)
+}
+
+#[cfg(not(feature = "postgres"))]
+pub async fn open_postgres(_url: &str, _limits: StoreLimits) -> Result<DynStore, StoreError> {
+    Err(StoreError::Unsupported("this program was built without the feature `postgres`".to_owned()))
+}

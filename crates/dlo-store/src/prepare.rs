@@ -113,19 +113,6 @@ pub(crate) fn exact_hashes(cold: &Cold, visit: &mut impl FnMut(u64)) {
     words::payload_hashes(&cold.payload.0, visit);
 }
 
-/// The tokens of a letter's texts and fields, each once. Indexed behind the write.
-pub(crate) fn deep_tokens(error_message: &str, cold: &Cold) -> Vec<String> {
-    let mut tokens = std::collections::BTreeSet::new();
-    exact_hashes(cold, &mut |hash| {
-        tokens.insert(format!("x{hash:016x}"));
-    });
-    for text in [words::fold(error_message), words::fold(&words::scanned(&cold.payload.0))] {
-        let long = |gram: &&str| gram.chars().nth(words::SHORTEST - 1).is_some();
-        tokens.extend(words::grams(&text).filter(long).map(String::from));
-    }
-    tokens.into_iter().collect()
-}
-
 /// The field name under which a header is indexed; names are compared without regard to case.
 pub(crate) fn header_field(name: &str) -> String {
     format!("h\u{1}{}", name.to_ascii_lowercase())

@@ -11,7 +11,7 @@ use crate::block_on::block_on;
 use crate::config::{self, Config, Secret, Storage, without_password};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output::{Out, Tone, say};
-use crate::{logs, wire};
+use crate::{features, logs, wire};
 
 pub(super) fn run(args: ServeArgs, config: Option<&Path>) -> Outcome {
     let config = overlaid(Config::load(config)?, args)?;
@@ -34,6 +34,9 @@ fn overlaid(mut config: Config, args: ServeArgs) -> Outcome<Config> {
             return Err(Failure::usage(
                 "--database expected an address such as postgres://user:password@host/name",
             ));
+        }
+        if let Some(lacking) = features::lacking(features::POSTGRES) {
+            return Err(Failure::usage(format!("--database is a PostgreSQL address: {lacking}")));
         }
         config.server.storage = Storage::Postgres(Secret::new(url));
     }

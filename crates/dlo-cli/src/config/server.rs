@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::reader::Section;
 use super::secret::Secret;
+use crate::features;
 
 /// How the office listens and where it keeps letters.
 #[derive(Debug, Clone)]
@@ -143,7 +144,12 @@ fn storage(section: &Section<'_>) -> Option<Storage> {
             None
         }
         (Some(data), None) => Some(Storage::Embedded(data)),
-        (None, Some(url)) if is_postgres(&url) => Some(Storage::Postgres(Secret::new(url))),
+        (None, Some(url)) if is_postgres(&url) => {
+            if let Some(lacking) = features::lacking(features::POSTGRES) {
+                section.problem("database", format!("is a PostgreSQL address: {lacking}"));
+            }
+            Some(Storage::Postgres(Secret::new(url)))
+        }
         // The value may hold a password, so it is not repeated.
         (None, Some(_)) => {
             section.problem("database", "expected an address such as \"postgres://user:password@host/name\"");

@@ -13,6 +13,7 @@ use dlo_server::{CaptureLimits, Mode};
 
 use super::reader::Section;
 use super::replay::{self, SourceReplay};
+use crate::features;
 
 /// A broker, by the name that sources use.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,12 +100,16 @@ pub(super) fn brokers(root: &Section<'_>) -> Vec<Broker> {
             }
             continue;
         };
-        let settings = match kind {
-            BrokerKind::Http => {
+        let settings = match (kind, features::lacking(kind.as_str())) {
+            (BrokerKind::Http, _) => {
                 section.problem("kind", format!("\"{kind}\" {NO_BROKER}"));
                 None
             }
-            _ => section.decode(&["dlq"]),
+            (_, Some(lacking)) => {
+                section.problem("kind", format!("\"{kind}\": {lacking}"));
+                None
+            }
+            (_, None) => section.decode(&["dlq"]),
         };
         let dlq = template(&section, kind);
         brokers.push(Broker { name, kind, settings, dlq });

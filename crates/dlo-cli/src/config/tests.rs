@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
+use dlo_core::origin::BrokerKind;
+
 use super::*;
+use crate::features;
 
 fn env(name: &str) -> Option<String> {
     match name {
@@ -355,4 +358,22 @@ fn a_critical_source_leaves_nothing_to_automatisms_and_tokens_are_each_their_own
     assert!(refused(same).contains("somebody else as well"));
     let weak = refused("[server.tokens]\nalice = \"hunter2\"");
     assert!(weak.contains("too weak") && !weak.contains("hunter2"));
+}
+
+#[test]
+fn a_broker_or_database_that_this_binary_lacks_is_refused_with_the_feature_to_build() {
+    for kind in BrokerKind::WORDS {
+        let said = parse(&format!("[brokers.shop]\nkind = \"{kind}\"\n")).err().unwrap_or_default();
+        match features::lacking(kind) {
+            Some(lacking) => {
+                assert_eq!(said, format!("dlo.toml, line 2: `brokers.shop.kind` \"{kind}\": {lacking}"))
+            }
+            None => assert!(!said.contains("built without"), "{said}"),
+        }
+    }
+    let said = parse("[server]\ndatabase = \"postgres://u:p@h/d\"\n").err();
+    let lacking = features::lacking(features::POSTGRES);
+    let expected = lacking
+        .map(|lacking| format!("dlo.toml, line 2: `server.database` is a PostgreSQL address: {lacking}"));
+    assert_eq!(said, expected);
 }

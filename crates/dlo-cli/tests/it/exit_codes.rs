@@ -121,3 +121,18 @@ fn a_capacity_estimate_is_a_table_for_people_and_json_for_machines() {
     let json = run(&[&args[..], &["--json"]].concat()).json();
     assert_eq!(json["estimate"]["letters_kept"], 2_592_000);
 }
+
+#[test]
+fn the_short_version_is_one_line_and_the_long_one_lists_the_features() {
+    let short = run(&["-V"]).ok();
+    assert_eq!(short, format!("dlo {}\n", env!("CARGO_PKG_VERSION")));
+    let long = run(&["--version"]).ok();
+    let lines: Vec<&str> = long.lines().collect();
+    assert_eq!((lines.len(), lines[0]), (3, short.trim_end()), "{long}");
+    let (built, left_out) =
+        (lines[1].strip_prefix("features: ").unwrap(), lines[2].strip_prefix("left out: ").unwrap());
+    for name in ["kafka", "sql", "postgres", "jemalloc"] {
+        let is_in = |list: &str| list.split(' ').any(|word| word == name);
+        assert!(is_in(built) != is_in(left_out), "{name} in\n{long}");
+    }
+}

@@ -4,14 +4,16 @@
 //! process works on are passed over, so several index together. What is not indexed yet is scanned by searches, so a lag
 //! costs time and never an answer.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 use deadpool_postgres::{Pool, Transaction};
+use dlo_core::words;
 
 use super::{pool_error, read, read_error, rows};
 use crate::StoreError;
-use crate::prepare::deep_tokens;
+use crate::block::Cold;
+use crate::prepare::exact_hashes;
 
 /// Letters of one turn.
 const TURN: i64 = 400;
@@ -114,4 +116,17 @@ async fn write(db: &Transaction<'_>, block: i64, letters: Vec<Marked>) -> Result
 pub(super) async fn waiting(db: &Transaction<'_>) -> Result<u64, StoreError> {
     let row = db.query_one("SELECT count(*) FROM unindexed", &[]).await.map_err(read_error)?;
     rows::number(row.get(0), "unindexed")
+}
+
+/// The tokens of a letter's texts and fields, each once. Indexed behind the write.
+fn deep_tokens(error_message: &str, cold: &Cold) -> Vec<String> {
+    let mut tokens = BTreeSet::new();
+    exact_hashes(cold, &mut |hash| {
+        tokens.insert(format!("x{hash:016x}"));
+    });
+    for text in [words::fold(error_message), words::fold(&words::scanned(&cold.payload.0))] {
+        let long = |gram: &&str| gram.chars().nth(words::SHORTEST - 1).is_some();
+        tokens.extend(words::grams(&text).filter(long).map(String::from));
+    }
+    tokens.into_iter().collect()
 }

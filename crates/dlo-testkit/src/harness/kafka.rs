@@ -23,6 +23,8 @@ mod tls;
 pub use tls::Tls;
 
 const VARIABLE: &str = "DLO_TEST_KAFKA";
+/// Where the same cluster speaks SASL.
+const SASL_VARIABLE: &str = "DLO_TEST_KAFKA_SASL";
 const PATIENCE: Duration = Duration::from_secs(90);
 /// Sixteen bytes in base64, as every cluster has.
 const CLUSTER: &str = "ZGxvLXRlc3RzLWthZmthMQ";
@@ -69,7 +71,10 @@ impl Kafka {
 
     async fn start_shared() -> Self {
         match std::env::var(VARIABLE) {
-            Ok(bootstrap) => Self { sasl: bootstrap.clone(), bootstrap, tls: None, node: None },
+            Ok(bootstrap) => {
+                let sasl = std::env::var(SASL_VARIABLE).unwrap_or_else(|_| bootstrap.clone());
+                Self { sasl, bootstrap, tls: None, node: None }
+            }
             Err(_) => Self::own().await,
         }
     }

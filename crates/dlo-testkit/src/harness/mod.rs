@@ -27,9 +27,17 @@ pub mod redis;
 pub mod sqs;
 
 /// A port that nobody listens on at this moment.
+///
+/// It is not of the range that the system gives to outgoing connections: one of those could take it before the server
+/// does. Test programs run beside each other, so each draws from the whole range.
 pub(crate) fn free_port() -> u16 {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("binding a free port");
-    listener.local_addr().expect("the address of a bound port").port()
+    for _ in 0..1_000 {
+        let port = rand::random_range(10_000..32_000);
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
+    panic!("no free port was found in 1,000 tries");
 }
 
 /// A temporary directory in which a server that runs as another user may write.
@@ -65,7 +73,8 @@ pub(crate) async fn until_ready<T>(
 /// A server that is stopped when this value, or the whole process, is gone.
 ///
 /// A shell stands between: it starts the server and waits for the end of its own input, which the operating system
-/// closes even if the tests are killed. Then it ends the server by its pid and removes its directory.
+/// closes even if the tests are killed. Then it ends the server by its pid and removes its directory. The server's log is
+/// copied to the folder that `DLO_TEST_SERVER_LOGS` names, where `./test` keeps it if a test failed.
 #[derive(Debug)]
 pub(crate) struct Supervised {
     shell: Child,
@@ -79,7 +88,9 @@ signal=$1; directory=$2; shift 2
 read -r other && signal=$other
 kill -s "$signal" "$server"
 wait "$server"
-[ -z "$directory" ] || rm -rf "$directory"
+[ -n "$directory" ] || exit 0
+[ -z "$DLO_TEST_SERVER_LOGS" ] || cp "$directory/log" "$DLO_TEST_SERVER_LOGS/$(basename "$directory").log" 2>/dev/null
+rm -rf "$directory"
 "#;
 
 impl Supervised {

@@ -55,6 +55,11 @@ impl Postgres {
         postgres
     }
 
+    /// The URL by which a superuser makes databases.
+    pub fn admin_url(&self) -> String {
+        self.url_of("postgres")
+    }
+
     fn url_of(&self, database: &str) -> String {
         format!("{}{database}{}", self.url.0, self.url.1)
     }

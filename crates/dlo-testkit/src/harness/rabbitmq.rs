@@ -16,6 +16,7 @@ use tokio::sync::{Mutex, MutexGuard, OnceCell};
 
 use super::{Supervised, free_port, scratch};
 
+const VARIABLE: &str = "DLO_TEST_RABBITMQ";
 const SERVER: &str = "/usr/lib/rabbitmq/bin/rabbitmq-server";
 const CONTROL: &str = "/usr/lib/rabbitmq/bin/rabbitmqctl";
 const MISSING: &str =
@@ -62,15 +63,40 @@ static OWN: Mutex<Option<Rabbitmq>> = Mutex::const_new(None);
 pub struct Own(MutexGuard<'static, Option<Rabbitmq>>);
 
 impl Rabbitmq {
-    /// The server of this process, started when first asked for.
+    /// The server that `DLO_TEST_RABBITMQ` describes, else one of this process, started when first asked for.
     pub async fn shared() -> &'static Self {
         SHARED
             .get_or_init(|| async {
+                if let Ok(description) = std::env::var(VARIABLE) {
+                    return Self::described(&description);
+                }
                 let mut server = Self::new();
                 server.start().await;
                 server
             })
             .await
+    }
+
+    /// Its directory and ports, for another process of the same tests.
+    pub fn description(&self) -> String {
+        let Self { directory, amqp, amqps, management, mapper, distribution, .. } = self;
+        format!("{amqp},{amqps},{management},{mapper},{distribution},{}", directory.display())
+    }
+
+    /// The reverse of [`Rabbitmq::description`].
+    fn described(description: &str) -> Self {
+        let mut parts = description.splitn(6, ',');
+        let mut part = || parts.next().unwrap_or_else(|| panic!("{VARIABLE}: `{description}` is cut off"));
+        let mut port = || part().parse().unwrap_or_else(|why| panic!("{VARIABLE}: `{description}`: {why}"));
+        Self {
+            amqp: port(),
+            amqps: port(),
+            management: port(),
+            mapper: port(),
+            distribution: port(),
+            directory: part().into(),
+            running: None,
+        }
     }
 
     /// The second server, running, for whoever may stop it; the next one waits.

@@ -5,7 +5,7 @@ use toml::{Table, Value};
 use crate::tree::{crates, none, read};
 
 /// What each crate may name in `[dependencies]`. What it names for its tests is free, but for the core.
-const ARROWS: [(&str, &[&str]); 7] = [
+const ARROWS: [(&str, &[&str]); 8] = [
     ("dlo-core", &[]),
     ("dlo-brokers", &["dlo-core"]),
     ("dlo-runtime", &["dlo-core"]),
@@ -13,6 +13,7 @@ const ARROWS: [(&str, &[&str]); 7] = [
     ("dlo-server", &["dlo-core", "dlo-store"]),
     ("dlo-cli", &["dlo-core", "dlo-brokers", "dlo-runtime", "dlo-store", "dlo-server"]),
     ("dlo-testkit", &["dlo-core"]),
+    ("dlo-test", &[]),
 ];
 
 fn manifest(of: &str) -> Table {

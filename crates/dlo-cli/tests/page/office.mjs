@@ -96,6 +96,16 @@ export async function introduce(page, url, name = "ada") {
   await page.context().addCookies([{ name: "dlo-author", value: name, url }]);
 }
 
+/**
+ * Does something after which the page loads again, and waits for the load. A live update may show the result earlier, and
+ * what a test types before the load is lost.
+ */
+export async function reloaded(page, action) {
+  const load = page.waitForEvent("load");
+  await action();
+  await load;
+}
+
 /** Pictures of a page in both themes and both widths. */
 export async function shots(page, name) {
   for (const [width, height] of [[1280, 900], [390, 844]]) {

@@ -2,7 +2,7 @@
 // replay the group, see that it worked.
 import { test } from "node:test";
 import assert from "node:assert/strict";
-import { introduce, shots, sound, stage } from "./office.mjs";
+import { introduce, reloaded, shots, sound, stage } from "./office.mjs";
 
 const { office, page } = await stage(60000);
 
@@ -22,10 +22,10 @@ test("a group answers three questions, and remembers what people write beside it
   await page.getByRole("link", { name: /KeyError/ }).first().click();
   const answers = page.locator("#answers");
   assert.match(await answers.innerText(), /tax-team/);
-  await page.getByRole("button", { name: "Acknowledge" }).click();
+  await reloaded(page, () => page.getByRole("button", { name: "Acknowledge" }).click());
   await page.locator("h1 .badge.acknowledged").waitFor();
   await page.getByLabel("Write a note").fill("The tax table lacks Bengaluru.");
-  await page.getByRole("button", { name: "Add" }).first().click();
+  await reloaded(page, () => page.getByRole("button", { name: "Add" }).first().click());
   await page.getByText("The tax table lacks Bengaluru.").waitFor();
   await shots(page, "group");
   await sound(page, "group");

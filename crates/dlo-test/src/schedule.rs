@@ -22,6 +22,7 @@ const MOST_COMPUTING: usize = 1;
 pub(crate) fn run(request: &Request, installing: Installing) -> Result<Summary, String> {
     let start = Instant::now();
     let mut summary = Summary::default();
+    let temporary = scratch::TemporaryFiles::now();
     let (before, tiers): (Vec<&'static Tier>, Vec<&'static Tier>) =
         request.tiers.iter().partition(|tier| tier.packages().is_empty() && tier.name == "format");
     let retries = AtomicUsize::new(0);
@@ -47,6 +48,7 @@ pub(crate) fn run(request: &Request, installing: Installing) -> Result<Summary, 
         servers.stop();
     }
     summary.left = scratch::left_processes();
+    summary.left.extend(temporary.added());
     summary.seconds = start.elapsed().as_secs();
     Ok(summary)
 }

@@ -1,5 +1,6 @@
 //! Where a run keeps its files: logs below `target/test-logs`, everything else in one folder that goes with the run.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -48,6 +49,32 @@ pub(crate) fn left_processes() -> Vec<String> {
     }
 }
 
+/// Files and folders of ours beside the folder of this run: in the system's temporary directory.
+#[derive(Debug)]
+pub(crate) struct TemporaryFiles(BTreeSet<String>);
+
+impl TemporaryFiles {
+    /// Those that are there before the run.
+    pub(crate) fn now() -> Self {
+        let beside = folder().ok().and_then(|folder| folder.parent().map(Path::to_owned));
+        let entries =
+            beside.and_then(|folder| std::fs::read_dir(folder).ok()).into_iter().flatten().flatten();
+        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        Self(names.filter(|name| is_ours(name)).collect())
+    }
+
+    /// Those that came since.
+    pub(crate) fn added(&self) -> Vec<String> {
+        let now = Self::now().0;
+        now.difference(&self.0).map(|name| format!("{name}, in the temporary directory")).collect()
+    }
+}
+
+/// Whether a test may have left this. The folder of another run is that run's own.
+fn is_ours(name: &str) -> bool {
+    (name.starts_with("dlo") && !name.starts_with("dlo-test.")) || name.starts_with("hsperfdata")
+}
+
 /// Processes of this run by name. Each inherited [`SCRATCH`] from this one.
 fn processes() -> Vec<String> {
     let Ok(folder) = folder() else { return Vec::new() };
@@ -63,4 +90,15 @@ fn processes() -> Vec<String> {
         marked.then(|| format!("{} (pid {id})", name.trim()))
     })
     .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_files_that_a_test_may_have_left_are_counted() {
+        assert!(is_ours("dlo-runtime") && is_ours("hsperfdata_root"));
+        assert!(!is_ours("dlo-test.x7Qa1b") && !is_ours("ssh-agent"));
+    }
 }

@@ -1,5 +1,8 @@
 //! What a run is ordered to do: canary, pauses, ends, and what must not happen before its time.
 
+mod ends;
+mod room;
+
 use super::*;
 use crate::replay::Pace;
 

@@ -151,9 +151,26 @@ mod tests {
             let refused = rule(query, Action::Discard).check().unwrap_err();
             assert!(refused.field == "query" && refused.problem.contains(what), "{refused:?}");
         }
-        let never = Schedule { times: 0, ..Schedule::default() };
-        assert!(rule("source:a", Action::Replay(never)).check().is_err());
-        assert!(rule("source:a", Action::Route(" ".into())).check().is_err());
+        let nameless = AutomationRule { name: " ".into(), ..rule("source:a", Action::Hold) };
+        assert_eq!(nameless.check().unwrap_err().field, "name");
+    }
+
+    #[test]
+    fn an_action_that_cannot_be_carried_out_is_refused() {
+        let refused = |action| rule("source:a", action).check().map_err(|refusal| refusal.field);
+        for fine in [Action::Hold, Action::Discard, Action::Archive, Action::Route("orders.failed".into())] {
+            assert_eq!(refused(fine), Ok(()));
+        }
+        assert_eq!(refused(Action::Route(" ".into())), Err("action".into()));
+        let replay = |times, factor, health: Option<&str>| {
+            let health = health.map(str::to_owned);
+            refused(Action::Replay(Schedule { times, factor, health, ..Schedule::default() }))
+        };
+        assert_eq!(replay(1, 1.0, None), Ok(()));
+        assert_eq!(replay(3, 2.0, Some("http://tax/health")), Ok(()));
+        assert_eq!(replay(0, 2.0, None), Err("action".into()));
+        assert_eq!(replay(3, 0.9, None), Err("action".into()));
+        assert_eq!(replay(3, 2.0, Some("https://tax/health")), Err("action".into()));
     }
 
     #[test]

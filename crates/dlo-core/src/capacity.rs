@@ -188,6 +188,73 @@ mod tests {
     }
 
     #[test]
+    fn what_is_not_written_is_assumed() {
+        let written = r#"{"rate":1000.0,"size":"2kB","failure_rate":0.001,"retention":"30d"}"#;
+        let load: Load = serde_json::from_str(written).unwrap();
+        assert_eq!(load, Load::new(1_000.0, ByteSize(2_000), 0.001, days(30)));
+        assert_eq!((load.replication, load.overhead, load.compression), (3, 0.3, 0.5));
+        assert_eq!(load.outage_failure_rate, 1.0);
+        assert_eq!(
+            (load.partition_rate, load.partition_size),
+            (ByteSize(5_000_000), ByteSize(25_000_000_000))
+        );
+    }
+
+    #[test]
+    fn room_on_top_is_added_to_store_broker_and_partitions() {
+        let load = Load { overhead: 0.5, ..Load::new(1_000.0, ByteSize(2_000), 0.001, days(30)) };
+        let found = estimate(&load).unwrap();
+        assert_eq!(found.store_bytes, ByteSize(2_592_000 * 1_700 * 3 / 2));
+        assert_eq!(found.broker_bytes, ByteSize(2_592_000 * 5_000 * 3 * 3 / 2));
+        // 7.5 MB a second in an outage, of which one partition takes 5.
+        assert_eq!(found.partitions, 2);
+    }
+
+    #[test]
+    fn partitions_hold_what_is_kept_and_take_what_an_outage_brings() {
+        let load = Load { overhead: 0.0, ..Load::new(100.0, ByteSize(2_000), 0.1, days(30)) };
+        // 10 a second of 5 kB over 30 days are 129.6 GB, and 25 fit into one partition.
+        assert_eq!(estimate(&load).unwrap().partitions, 6);
+        let brief = Load { retention: days(0), rate: 8_000.0, ..load };
+        assert_eq!(estimate(&brief).unwrap().partitions, 8);
+        let half = Load { outage_failure_rate: 0.5, ..brief.clone() };
+        assert_eq!(estimate(&half).unwrap().partitions, 4);
+        let dead = Load { failure_rate: 1.0, outage_failure_rate: 0.5, ..brief };
+        assert_eq!(estimate(&dead).unwrap().partitions, 8);
+    }
+
+    #[test]
+    fn each_number_has_its_bounds() {
+        let load = Load::new(10.0, ByteSize(1), 0.5, days(1));
+        let field = |load: Load| estimate(&load).map(|_| ()).map_err(|refusal| refusal.field);
+        for fine in [
+            Load { rate: 0.0, ..load.clone() },
+            Load { failure_rate: 1.0, ..load.clone() },
+            Load { replication: 1, ..load.clone() },
+            Load { overhead: 10.0, ..load.clone() },
+            Load { compression: 1.0, ..load.clone() },
+            Load { outage_failure_rate: 0.0, ..load.clone() },
+            Load { partition_rate: ByteSize(1), partition_size: ByteSize(1), ..load.clone() },
+        ] {
+            assert_eq!(field(fine.clone()), Ok(()), "{fine:?}");
+        }
+        for (name, wrong) in [
+            ("rate", Load { rate: -1.0, ..load.clone() }),
+            ("rate", Load { rate: f64::INFINITY, ..load.clone() }),
+            ("failure_rate", Load { failure_rate: -0.1, ..load.clone() }),
+            ("replication", Load { replication: 0, ..load.clone() }),
+            ("overhead", Load { overhead: 10.5, ..load.clone() }),
+            ("compression", Load { compression: 0.0, ..load.clone() }),
+            ("compression", Load { compression: 1.5, ..load.clone() }),
+            ("outage_failure_rate", Load { outage_failure_rate: 1.5, ..load.clone() }),
+            ("partition_rate", Load { partition_rate: ByteSize(0), ..load.clone() }),
+            ("partition_size", Load { partition_size: ByteSize(0), ..load }),
+        ] {
+            assert_eq!(field(wrong), Err(name), "{name}");
+        }
+    }
+
+    #[test]
     fn no_traffic_needs_one_empty_partition() {
         let found = estimate(&Load::new(0.0, ByteSize(0), 0.0, days(0))).unwrap();
         assert_eq!((found.letters_per_day, found.store_bytes, found.partitions), (0, ByteSize(0), 1));

@@ -72,6 +72,9 @@ fn a_wrong_policy_is_refused_with_directions() {
         (r#"{"attempts":0}"#, "`attempts`: expected 1 to 1000, found 0"),
         (r#"{"base":"0s"}"#, "`base`: expected more than 0s"),
         (r#"{"cap":"100ms"}"#, "`cap`: expected 200ms (the base) to 7d, found 100ms"),
+        (r#"{"cap":"8d"}"#, "`cap`: expected 200ms (the base) to 7d, found 8d"),
+        (r#"{"attempts":1001}"#, "`attempts`: expected 1 to 1000, found 1001"),
+        (r#"{"multiplier":100.5}"#, "`multiplier`: expected 1 to 100, found 100.5"),
         (r#"{"multiplier":0.5}"#, "`multiplier`: expected 1 to 100, found 0.5"),
         (r#"{"quick":5}"#, "`quick`: expected at most 4 (attempts less the first), found 5"),
         (r#"{"max_age":"0s"}"#, "`max_age`: expected more than 0s"),
@@ -87,6 +90,22 @@ fn a_wrong_policy_is_refused_with_directions() {
     for (json, expected) in table {
         let refusal = read(json).unwrap_err();
         assert!(refusal.contains(expected), "{refusal}");
+    }
+}
+
+#[test]
+fn a_policy_may_be_as_large_or_as_small_as_its_bounds() {
+    for json in [
+        r#"{"base":"30s","cap":"30s"}"#,
+        r#"{"cap":"7d"}"#,
+        r#"{"attempts":1000,"quick":999}"#,
+        r#"{"attempts":1,"quick":0}"#,
+        r#"{"multiplier":1}"#,
+        r#"{"multiplier":100}"#,
+        r#"{"jitter":0}"#,
+        r#"{"jitter":1}"#,
+    ] {
+        assert!(read(json).is_ok(), "{json}: {:?}", read(json));
     }
 }
 

@@ -271,7 +271,13 @@ mod tests {
         let guards = Guards::default();
         let behind = Sight { backlog: Some(20_000), ..sight(&[]) };
         assert!(matches!(guards.judge(&behind), Ruling::Slow(factor, _) if (factor - 0.25).abs() < 1e-9));
+        let at_the_limit = Sight { backlog: Some(10_000), ..sight(&[]) };
+        assert!(
+            matches!(guards.judge(&at_the_limit), Ruling::Slow(factor, _) if (factor - 0.5).abs() < 1e-9)
+        );
         assert_eq!(guards.judge(&Sight { backlog: Some(9_999), ..sight(&[]) }), Ruling::Go);
+        let always = Guards { lag: Some(0), ..guards.clone() };
+        assert_eq!(always.judge(&Sight { backlog: Some(0), ..sight(&[]) }), Ruling::Go);
         let halted = Sight { halted: Some("its breaker is open"), ..behind.clone() };
         assert!(
             matches!(guards.judge(&halted), Ruling::Wait(reason) if reason.contains("its breaker is open"))

@@ -161,6 +161,41 @@ mod tests {
     }
 
     #[test]
+    fn the_fastest_is_remembered_for_ten_seconds_and_forgotten_after_twenty() {
+        let mut second = Second::new();
+        let mut span_after = |at, took| {
+            second.leave(1);
+            second.land(1, took, at);
+            second.bound(50.0).1
+        };
+        for (at, took, span) in [(0.0, 0.1, 0.9), (10.0, 0.4, 0.9), (20.0, 0.4, 0.9), (30.5, 0.4, 0.6)] {
+            let found = span_after(at, took);
+            assert!((found - span).abs() < 1e-9, "{found} at {at}");
+        }
+    }
+
+    #[test]
+    fn a_whole_second_counts_until_something_landed_within_half_of_one() {
+        let mut second = Second::new();
+        assert_eq!(second.bound(50.0), (50, 1.0));
+        second.leave(1);
+        second.land(1, 0.7, 0.7);
+        assert_eq!(second.bound(50.0), (50, 1.0));
+    }
+
+    #[test]
+    fn landings_are_forgotten_with_the_pace_and_what_is_under_way_is_not() {
+        let mut second = Second::new();
+        second.leave(3);
+        second.land(2, 0.0, 0.1);
+        assert_eq!((second.room(5.0, 0.2), second.is_under_way()), (2, true));
+        second.forget();
+        assert_eq!((second.room(5.0, 0.2), second.is_under_way()), (4, true));
+        second.land(1, 0.0, 0.2);
+        assert!(!second.is_under_way());
+    }
+
+    #[test]
     fn the_memory_of_landings_is_bounded() {
         let mut second = Second::new();
         for at in 0..100_000 {

@@ -93,3 +93,46 @@ impl Known {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KIND: Kind<'_> = Kind {
+        source: "orders",
+        event_type: Some("OrderPlaced"),
+        error_class: Some("KeyError"),
+        owner: Some("tax"),
+        consumer: Some("pricing"),
+    };
+
+    fn others() -> [Kind<'static>; 5] {
+        [
+            Kind { source: "mail", ..KIND },
+            Kind { event_type: None, ..KIND },
+            Kind { error_class: Some("Timeout"), ..KIND },
+            Kind { owner: None, ..KIND },
+            Kind { consumer: Some(""), ..KIND },
+        ]
+    }
+
+    #[test]
+    fn kinds_whose_hashes_are_equal_differ_by_any_of_their_fields() {
+        let mut kinds = Kinds::default();
+        let number = kinds.number(&KIND);
+        assert!(kinds.get(number).is(&KIND));
+        for other in others() {
+            assert!(!kinds.get(number).is(&other), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn a_kind_keeps_its_number_and_shares_its_part_with_those_of_its_source_and_class() {
+        let mut kinds = Kinds::default();
+        let number = kinds.number(&KIND);
+        let numbers = others().map(|other| kinds.number(&other));
+        assert_eq!((number, numbers, kinds.len()), (0, [1, 2, 3, 4, 5], 6));
+        assert_eq!((kinds.number(&KIND), kinds.len()), (0, 6));
+        assert_eq!([0, 1, 2, 3, 4, 5].map(|number| kinds.get(number).part), [0, 1, 0, 2, 0, 0]);
+    }
+}

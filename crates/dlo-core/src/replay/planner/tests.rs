@@ -1,5 +1,7 @@
 //! What the planner takes, leaves out and says.
 
+mod members;
+
 use std::time::Duration;
 
 use super::*;

@@ -201,6 +201,15 @@ mod tests {
     }
 
     #[test]
+    fn a_third_of_many_calls_failing_does_not_open_it() {
+        let mut breaker = Breaker::new(BreakerConfig::default());
+        for n in 0..30 {
+            breaker.observe(at(0), if n % 3 == 0 { Outcome::Failure } else { Outcome::Success });
+        }
+        assert_eq!(breaker.state(), State::Closed);
+    }
+
+    #[test]
     fn it_is_in_the_way_until_somebody_may_probe_and_while_the_probe_is_out() {
         let mut breaker = opened();
         assert!(breaker.is_in_the_way(at(4)) && !breaker.is_in_the_way(at(5)));

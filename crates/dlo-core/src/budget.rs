@@ -186,6 +186,7 @@ mod tests {
     fn a_wrong_budget_is_refused_with_directions() {
         let read = |json: &str| serde_json::from_str::<BudgetConfig>(json).map_err(|e| e.to_string());
         assert_eq!(read("{}"), Ok(BudgetConfig::default()));
+        assert!(read(r#"{"share":0,"floor":5}"#).is_ok() && read(r#"{"share":0.2,"floor":0}"#).is_ok());
         assert!(read(r#"{"share":20}"#).unwrap_err().contains("`share`: expected 0 to 1 (0.2 is a fifth"));
         assert!(read(r#"{"share":0,"floor":0}"#).unwrap_err().contains("set attempts = 1"));
         assert!(read(r#"{"window":"10ms"}"#).unwrap_err().contains("expected 1s to 1h"));

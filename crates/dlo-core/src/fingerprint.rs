@@ -64,3 +64,6 @@ fn group_id(parts: Parts<'_>, kind: &str, template: &str) -> GroupId {
     bytes.copy_from_slice(&hash[..16]);
     GroupId(Uuid::new_v8(bytes))
 }
+
+#[cfg(test)]
+mod tests;

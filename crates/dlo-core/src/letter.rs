@@ -254,6 +254,12 @@ mod tests {
     }
 
     #[test]
+    fn two_steps_say_that_the_letter_was_sent() {
+        let sends: Vec<Step> = Step::ALL.iter().copied().filter(|step| step.is_send()).collect();
+        assert_eq!(sends, [Step::Send, Step::FoundSent]);
+    }
+
+    #[test]
     fn an_illegal_step_says_from_where_and_which() {
         let refusal = Step::Discard.apply(Status::Sent).unwrap_err();
         assert_eq!(refusal.to_string(), "a letter that is sent cannot take the step discard");

@@ -172,7 +172,9 @@ mod tests {
     #[test]
     fn a_crash_makes_suspects_of_all_who_were_there_and_of_nobody_else() {
         let mut suspects = Suspects::new(PoisonConfig::default());
+        assert!(suspects.is_empty());
         suspects.crashed(&[PILL, NEIGHBOUR], at(0));
+        assert!(!suspects.is_empty());
         assert_eq!(suspects.look(PILL, 0, at(1)), Standing::Suspect);
         assert_eq!(suspects.look(NEIGHBOUR, 0, at(1)), Standing::Suspect);
         assert_eq!(suspects.look(Mark(3), 0, at(1)), Standing::Innocent);
@@ -222,6 +224,7 @@ mod tests {
     fn a_wrong_setting_is_refused_with_directions() {
         let read = |json: &str| serde_json::from_str::<PoisonConfig>(json).map_err(|e| e.to_string());
         assert_eq!(read("{}"), Ok(PoisonConfig::default()));
+        assert!(read(r#"{"crashes":100,"window":"24h"}"#).is_ok());
         assert!(read(r#"{"crashes":0}"#).unwrap_err().contains("`crashes`: expected 1 to 100, found 0"));
         assert!(read(r#"{"window":"2d"}"#).unwrap_err().contains("`window`: expected 1s to 24h"));
     }

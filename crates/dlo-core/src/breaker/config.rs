@@ -123,6 +123,7 @@ mod tests {
         let read = |json: &str| serde_json::from_str::<BreakerConfig>(json).map_err(|e| e.to_string());
         assert_eq!(read("{}"), Ok(BreakerConfig::default()));
         assert!(read(r#"{"in_a_row":0}"#).unwrap_err().contains("`in_a_row`: expected at least 1"));
+        assert!(read(r#"{"share":0}"#).unwrap_err().contains("expected more than 0"));
         assert!(read(r#"{"share":50}"#).unwrap_err().contains("0.5 is half"));
         assert!(
             read(r#"{"pause":"2m"}"#).unwrap_err().contains("`longest_pause`: expected 2m to 1h, found 1m")

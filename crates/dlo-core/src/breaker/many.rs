@@ -143,6 +143,28 @@ mod tests {
     }
 
     #[test]
+    fn of_two_that_wait_the_sooner_is_named_and_of_equals_the_first_by_name() {
+        for (bank, tax, sooner) in [(0, 3, "bank"), (3, 0, "tax"), (3, 3, "bank")] {
+            let mut breakers = Breakers::new(BreakerConfig::default());
+            fail(&mut breakers, "bank", at(bank));
+            fail(&mut breakers, "tax", at(tax));
+            let gate = breakers.gate(at(3));
+            assert!(matches!(&gate, Gate::Wait { dependency, .. } if dependency == sooner), "{gate:?}");
+        }
+    }
+
+    #[test]
+    fn a_success_between_failures_keeps_every_dependency_closed() {
+        let mut breakers = Breakers::new(BreakerConfig::default());
+        for _ in 0..4 {
+            breakers.failed("tax", at(0));
+        }
+        breakers.succeeded(at(0));
+        breakers.failed("tax", at(0));
+        assert_eq!(breakers.gate(at(0)), Gate::Go);
+    }
+
+    #[test]
     fn names_made_up_without_end_take_no_more_memory() {
         let mut breakers = Breakers::new(BreakerConfig::default());
         fail(&mut breakers, "tax", at(0));

@@ -223,6 +223,8 @@ mod tests {
             assert_eq!(time(whole.as_bytes()), Some(whole.len()), "{whole}");
             assert_eq!(time(format!("{whole} x").as_bytes()), Some(whole.len()), "{whole}");
         }
+        assert_eq!(time(b"12:30:00+0200"), Some(13));
+        assert_eq!((time(b"12:30:00. x"), time(b"12:30:00+02:x")), (Some(8), Some(8)));
         for other in ["2026-11-0", "2026-11-01x", "12:30", "12:30:00am", "2026-11/01"] {
             assert_eq!(time(other.as_bytes()), None, "{other}");
         }
@@ -232,7 +234,8 @@ mod tests {
     fn addresses_are_measured_to_their_end() {
         assert_eq!(ip(b"10.0.0.17:5432"), Some(9));
         assert_eq!(ip(b"2001:db8::8a2e:370:7334: refused"), Some(23));
-        for other in ["1.2.3", "1.2.3.4.5", "face::bead", "1000.2.3.4", "10:20"] {
+        assert_eq!((ip(b"fe80:: x"), ip(b"1:2:3:4:5:6:7:8")), (Some(6), Some(15)));
+        for other in ["1:2:3:4", "1.2.3", "1.2.3.4.5", "face::bead", "1000.2.3.4", "10:20"] {
             assert_eq!(ip(other.as_bytes()), None, "{other}");
         }
     }
@@ -242,11 +245,23 @@ mod tests {
         for path in ["/var/lib/x", "./a", "C:\\Users\\x", "\\\\host\\share", "src/main.rs:4:5", "a/b/c"] {
             assert!(is_path(path.as_bytes()), "{path}");
         }
-        for other in ["/", "//", "read/write", "text/html", "N/A", "1/2/3", "a\\b"] {
+        for other in [
+            "-a/b/c",
+            "1:/x",
+            "C:\\",
+            "\\\\host",
+            "/",
+            "//",
+            "read/write",
+            "text/html",
+            "N/A",
+            "1/2/3",
+            "a\\b",
+        ] {
             assert!(!is_path(other.as_bytes()), "{other}");
         }
         assert!(is_email(b"ann.lee+x@mail.example.org"));
-        for other in ["@example.org", "ann@host", "Order@1b2c3d4", "a@b.c1"] {
+        for other in ["ann@.org", "a@b.c", "@example.org", "ann@host", "Order@1b2c3d4", "a@b.c1"] {
             assert!(!is_email(other.as_bytes()), "{other}");
         }
     }

@@ -334,3 +334,6 @@ fn announces_code(word: &[u8]) -> bool {
         .iter()
         .any(|known| word.eq_ignore_ascii_case(known.as_bytes()))
 }
+
+#[cfg(test)]
+mod tests;

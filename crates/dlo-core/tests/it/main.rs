@@ -14,5 +14,3 @@ mod envelope;
 mod foreign_bytes;
 #[cfg(test)]
 mod query;
-#[cfg(test)]
-mod templates;

@@ -1,13 +1,14 @@
 //! Templates of real messages, word for word, and what holds for the template of any text.
 
-use dlo_core::fingerprint::template;
-use dlo_core::limits;
 use proptest::prelude::*;
+
+use super::*;
+use crate::limits;
 
 /// Pairs of lines: a message (`\n` and `\t` written as such), and its template behind an arrow.
 #[test]
 fn real_messages_have_the_templates_of_the_golden_file() {
-    let golden = include_str!("../golden/templates.txt");
+    let golden = include_str!("../../tests/golden/templates.txt");
     let mut lines = golden.lines().filter(|line| !line.is_empty() && !line.starts_with("# "));
     let mut wrong = String::new();
     let mut seen = 0;

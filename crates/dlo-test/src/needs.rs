@@ -1,4 +1,4 @@
-//! What tiers need from the machine: Debian packages, and servers that Debian does not package.
+//! What tiers need from the machine: Debian packages, servers that Debian does not package, and cargo-mutants.
 //!
 //! A run first prints what it will install, then installs it. With `--no-install` it prints what is missing and stops.
 
@@ -19,6 +19,7 @@ pub(crate) enum Need {
     ActiveMq,
     Artemis,
     Browser,
+    CargoMutants,
     Curl,
     Java,
     Kafka,
@@ -101,7 +102,7 @@ impl Need {
             Need::Redis => const { &[program("redis-server", "redis-server")] },
             Need::Sqs => const { &[JAVA, JAVAC, MAVEN, VENV] },
             Need::Valgrind => const { &[program("valgrind", "valgrind")] },
-            Need::Valkey => const { &[] },
+            Need::CargoMutants | Need::Valkey => const { &[] },
         }
     }
 
@@ -120,7 +121,10 @@ impl Need {
 
     /// As the list of tiers shows it.
     pub(crate) fn name(self) -> String {
-        format!("{self:?}").to_lowercase()
+        match self {
+            Need::CargoMutants => "cargo-mutants".to_owned(),
+            _ => format!("{self:?}").to_lowercase(),
+        }
     }
 }
 
@@ -171,16 +175,27 @@ pub(crate) fn install(request: &Request) -> Result<Installing, String> {
     if needs.clone().any(|need| *need == Need::Browser) && !has_program("npm") && has_program("node") {
         missing.insert("npm");
     }
-    let servers: BTreeSet<&'static str> = needs.filter_map(|need| need.server()).collect();
-    announce(request, &missing, &servers.iter().copied().filter(|name| !is_installed(name)).collect())?;
+    let servers: BTreeSet<&'static str> = needs.clone().filter_map(|need| need.server()).collect();
+    let tool = needs.clone().any(|need| *need == Need::CargoMutants) && !has_cargo_mutants();
+    let missing_servers = servers.iter().copied().filter(|name| !is_installed(name)).collect();
+    announce(request, &missing, &missing_servers, tool)?;
     install_packages(&missing)?;
+    if tool {
+        install_cargo_mutants()?;
+    }
     if servers.is_empty() || !request.may_install {
         return Ok(Installing(None));
     }
     Ok(Installing(Some(std::thread::spawn(move || install_servers(&servers)))))
 }
 
-fn announce(request: &Request, packages: &BTreeSet<&str>, servers: &BTreeSet<&str>) -> Result<(), String> {
+/// Prints what will be installed, or fails with what is missing.
+fn announce(
+    request: &Request,
+    packages: &BTreeSet<&str>,
+    servers: &BTreeSet<&str>,
+    cargo_mutants: bool,
+) -> Result<(), String> {
     let list = |names: &BTreeSet<&str>| names.iter().copied().collect::<Vec<_>>().join(" ");
     let mut plan = Vec::new();
     if !packages.is_empty() {
@@ -189,20 +204,29 @@ fn announce(request: &Request, packages: &BTreeSet<&str>, servers: &BTreeSet<&st
     if !servers.is_empty() {
         plan.push(format!("servers, below target/servers: {}", list(servers)));
     }
+    if cargo_mutants {
+        plan.push(format!("below target/tools: cargo-mutants {CARGO_MUTANTS}"));
+    }
     if plan.is_empty() {
         return Ok(());
     }
     let plan = plan.join("; ");
     let cannot = !packages.is_empty() && (!is_root() || !has_program("apt-get"));
     if !request.may_install || cannot {
-        return Err(format!(
-            "missing: {plan}\n  install packages with `apt-get install {}` and servers with \
-             `crates/dlo-testkit/servers/NAME/install`, or leave tiers out with --skip",
-            list(packages)
-        ));
+        return Err(format!("missing: {plan}\n  {}", directions(&list(packages), cargo_mutants)));
     }
     println!("test: installs {plan}");
     Ok(())
+}
+
+/// How to install by hand what is missing.
+fn directions(packages: &str, cargo_mutants: bool) -> String {
+    let tool = format!(", cargo-mutants with `cargo {}`", install_line().join(" "));
+    format!(
+        "install packages with `apt-get install {packages}`, servers with `crates/dlo-testkit/servers/NAME/install`{}, \
+         or leave tiers out with --skip",
+        if cargo_mutants { tool.as_str() } else { "" }
+    )
 }
 
 fn is_root() -> bool {
@@ -252,6 +276,33 @@ impl Drop for NoServices {
         if let Some(path) = self.0 {
             let _ = std::fs::remove_file(path);
         }
+    }
+}
+
+/// The version that `crates/dlo-core/mutants.toml` is written for.
+const CARGO_MUTANTS: &str = "27.1.0";
+const CARGO_MUTANTS_PROGRAM: &str = "target/tools/bin/cargo-mutants";
+
+fn install_line() -> [&'static str; 7] {
+    ["install", "--locked", "--version", CARGO_MUTANTS, "--root", "target/tools", "cargo-mutants"]
+}
+
+/// Whether it is there in the version that is wanted.
+fn has_cargo_mutants() -> bool {
+    let version = Command::new(CARGO_MUTANTS_PROGRAM).args(["mutants", "--version"]).output();
+    version.is_ok_and(|output| {
+        let text = String::from_utf8_lossy(&output.stdout);
+        text.split_whitespace().last() == Some(CARGO_MUTANTS)
+    })
+}
+
+fn install_cargo_mutants() -> Result<(), String> {
+    let log = PathBuf::from(LOGS).join("install-cargo-mutants.log");
+    let mut command = Command::new("cargo");
+    command.args(install_line());
+    match process::run(command, &log, Duration::from_secs(1200))? {
+        process::Ended::Passed => Ok(()),
+        _ => Err(format!("cargo-mutants could not be installed:\n{}", tail(&log))),
     }
 }
 

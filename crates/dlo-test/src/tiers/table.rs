@@ -2,8 +2,8 @@
 
 use super::{Load, Set, Tests, Tier, Work};
 use crate::needs::Need::{
-    self, ActiveMq, Artemis, Browser, Curl, Java, Kafka, Languages, Nats, Postgres, Prometheus, Rabbitmq,
-    Redis, Sqs, Valgrind, Valkey,
+    self, ActiveMq, Artemis, Browser, CargoMutants, Curl, Java, Kafka, Languages, Nats, Postgres, Prometheus,
+    Rabbitmq, Redis, Sqs, Valgrind, Valkey,
 };
 
 /// Brokers that most stories run on.
@@ -133,7 +133,9 @@ pub(crate) static ALL: &[Tier] = &[
     .needs(STORY_BROKERS)
     .in_shards(),
     full("features", "every feature of dlo compiles alone, and none", &[Work::Features]),
-    full("mutants", "dlo-core's tests catch 97 % of the mutants of the files that decide", &[Work::Mutants]).in_shards(),
+    full("mutants", "unit tests of dlo-core catch 97 % of the mutants of the files that decide", &[Work::Mutants])
+        .needs(&[CargoMutants])
+        .in_shards(),
     full("bench-gate", "instructions of the hot loops, beside bench/baseline.toml or another commit", &[Work::Gate])
         .needs(&[Valgrind])
         .budget(900),

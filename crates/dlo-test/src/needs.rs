@@ -2,6 +2,8 @@
 //!
 //! A run first prints what it will install, then installs it. With `--no-install` it prints what is missing and stops.
 
+mod cargo_mutants;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -176,12 +178,12 @@ pub(crate) fn install(request: &Request) -> Result<Installing, String> {
         missing.insert("npm");
     }
     let servers: BTreeSet<&'static str> = needs.clone().filter_map(|need| need.server()).collect();
-    let tool = needs.clone().any(|need| *need == Need::CargoMutants) && !has_cargo_mutants();
+    let tool = needs.clone().any(|need| *need == Need::CargoMutants) && !cargo_mutants::is_installed();
     let missing_servers = servers.iter().copied().filter(|name| !is_installed(name)).collect();
     announce(request, &missing, &missing_servers, tool)?;
     install_packages(&missing)?;
     if tool {
-        install_cargo_mutants()?;
+        cargo_mutants::install()?;
     }
     if servers.is_empty() || !request.may_install {
         return Ok(Installing(None));
@@ -194,7 +196,7 @@ fn announce(
     request: &Request,
     packages: &BTreeSet<&str>,
     servers: &BTreeSet<&str>,
-    cargo_mutants: bool,
+    tool: bool,
 ) -> Result<(), String> {
     let list = |names: &BTreeSet<&str>| names.iter().copied().collect::<Vec<_>>().join(" ");
     let mut plan = Vec::new();
@@ -204,8 +206,8 @@ fn announce(
     if !servers.is_empty() {
         plan.push(format!("servers, below target/servers: {}", list(servers)));
     }
-    if cargo_mutants {
-        plan.push(format!("below target/tools: cargo-mutants {CARGO_MUTANTS}"));
+    if tool {
+        plan.push(format!("cargo-mutants {}, below target/tools", cargo_mutants::VERSION));
     }
     if plan.is_empty() {
         return Ok(());
@@ -213,19 +215,19 @@ fn announce(
     let plan = plan.join("; ");
     let cannot = !packages.is_empty() && (!is_root() || !has_program("apt-get"));
     if !request.may_install || cannot {
-        return Err(format!("missing: {plan}\n  {}", directions(&list(packages), cargo_mutants)));
+        return Err(format!("missing: {plan}\n  {}", directions(&list(packages), tool)));
     }
     println!("test: installs {plan}");
     Ok(())
 }
 
 /// How to install by hand what is missing.
-fn directions(packages: &str, cargo_mutants: bool) -> String {
-    let tool = format!(", cargo-mutants with `cargo {}`", install_line().join(" "));
+fn directions(packages: &str, tool: bool) -> String {
+    let by_cargo = format!(", cargo-mutants with `cargo {}`", cargo_mutants::INSTALL.join(" "));
     format!(
         "install packages with `apt-get install {packages}`, servers with `crates/dlo-testkit/servers/NAME/install`{}, \
          or leave tiers out with --skip",
-        if cargo_mutants { tool.as_str() } else { "" }
+        if tool { by_cargo.as_str() } else { "" }
     )
 }
 
@@ -276,33 +278,6 @@ impl Drop for NoServices {
         if let Some(path) = self.0 {
             let _ = std::fs::remove_file(path);
         }
-    }
-}
-
-/// The version that `crates/dlo-core/mutants.toml` is written for.
-const CARGO_MUTANTS: &str = "27.1.0";
-const CARGO_MUTANTS_PROGRAM: &str = "target/tools/bin/cargo-mutants";
-
-fn install_line() -> [&'static str; 7] {
-    ["install", "--locked", "--version", CARGO_MUTANTS, "--root", "target/tools", "cargo-mutants"]
-}
-
-/// Whether it is there in the version that is wanted.
-fn has_cargo_mutants() -> bool {
-    let version = Command::new(CARGO_MUTANTS_PROGRAM).args(["mutants", "--version"]).output();
-    version.is_ok_and(|output| {
-        let text = String::from_utf8_lossy(&output.stdout);
-        text.split_whitespace().last() == Some(CARGO_MUTANTS)
-    })
-}
-
-fn install_cargo_mutants() -> Result<(), String> {
-    let log = PathBuf::from(LOGS).join("install-cargo-mutants.log");
-    let mut command = Command::new("cargo");
-    command.args(install_line());
-    match process::run(command, &log, Duration::from_secs(1200))? {
-        process::Ended::Passed => Ok(()),
-        _ => Err(format!("cargo-mutants could not be installed:\n{}", tail(&log))),
     }
 }
 

@@ -84,8 +84,8 @@ fn the_change_log_has_a_place_for_what_is_not_released() {
 #[test]
 fn the_scripts_can_be_run() {
     use std::os::unix::fs::PermissionsExt;
-    let scripts =
-        ["test", ".ci/run"].into_iter().chain(root().join("bench/run").exists().then_some("bench/run"));
+    let always = ["test", ".ci/run", "crates/dlo-testkit/mutants"];
+    let scripts = always.into_iter().chain(root().join("bench/run").exists().then_some("bench/run"));
     let idle = scripts.filter(|path| {
         let mode = std::fs::metadata(root().join(path)).map(|script| script.permissions().mode());
         mode.map_or(true, |mode| mode & 0o111 == 0)

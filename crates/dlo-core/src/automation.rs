@@ -161,16 +161,16 @@ mod tests {
         for fine in [Action::Hold, Action::Discard, Action::Archive, Action::Route("orders.failed".into())] {
             assert_eq!(refused(fine), Ok(()));
         }
-        assert_eq!(refused(Action::Route(" ".into())), Err("action".into()));
+        assert_eq!(refused(Action::Route(" ".into())), Err("action"));
         let replay = |times, factor, health: Option<&str>| {
             let health = health.map(str::to_owned);
             refused(Action::Replay(Schedule { times, factor, health, ..Schedule::default() }))
         };
         assert_eq!(replay(1, 1.0, None), Ok(()));
         assert_eq!(replay(3, 2.0, Some("http://tax/health")), Ok(()));
-        assert_eq!(replay(0, 2.0, None), Err("action".into()));
-        assert_eq!(replay(3, 0.9, None), Err("action".into()));
-        assert_eq!(replay(3, 2.0, Some("https://tax/health")), Err("action".into()));
+        assert_eq!(replay(0, 2.0, None), Err("action"));
+        assert_eq!(replay(3, 0.9, None), Err("action"));
+        assert_eq!(replay(3, 2.0, Some("https://tax/health")), Err("action"));
     }
 
     #[test]

@@ -242,7 +242,16 @@ mod tests {
 
     #[test]
     fn paths_and_addresses_of_people_are_told_from_words() {
-        for path in ["/var/lib/x", "./a", "C:\\Users\\x", "\\\\host\\share", "src/main.rs:4:5", "a/b/c"] {
+        for path in [
+            "src/1.rs",
+            "a/.x",
+            "/var/lib/x",
+            "./a",
+            "C:\\Users\\x",
+            "\\\\host\\share",
+            "src/main.rs:4:5",
+            "a/b/c",
+        ] {
             assert!(is_path(path.as_bytes()), "{path}");
         }
         for other in [

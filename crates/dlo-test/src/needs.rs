@@ -198,13 +198,12 @@ fn announce(
     servers: &BTreeSet<&str>,
     tool: bool,
 ) -> Result<(), String> {
-    let list = |names: &BTreeSet<&str>| names.iter().copied().collect::<Vec<_>>().join(" ");
     let mut plan = Vec::new();
     if !packages.is_empty() {
-        plan.push(format!("Debian packages: {}", list(packages)));
+        plan.push(format!("Debian packages: {}", listed(packages)));
     }
     if !servers.is_empty() {
-        plan.push(format!("servers, below target/servers: {}", list(servers)));
+        plan.push(format!("servers, below target/servers: {}", listed(servers)));
     }
     if tool {
         plan.push(format!("cargo-mutants {}, below target/tools", cargo_mutants::VERSION));
@@ -215,20 +214,29 @@ fn announce(
     let plan = plan.join("; ");
     let cannot = !packages.is_empty() && (!is_root() || !has_program("apt-get"));
     if !request.may_install || cannot {
-        return Err(format!("missing: {plan}\n  {}", directions(&list(packages), tool)));
+        return Err(format!("missing: {plan}\n  {}", directions(packages, servers, tool)));
     }
     println!("test: installs {plan}");
     Ok(())
 }
 
 /// How to install by hand what is missing.
-fn directions(packages: &str, tool: bool) -> String {
-    let by_cargo = format!(", cargo-mutants with `cargo {}`", cargo_mutants::INSTALL.join(" "));
-    format!(
-        "install packages with `apt-get install {packages}`, servers with `crates/dlo-testkit/servers/NAME/install`{}, \
-         or leave tiers out with --skip",
-        if tool { by_cargo.as_str() } else { "" }
-    )
+fn directions(packages: &BTreeSet<&str>, servers: &BTreeSet<&str>, tool: bool) -> String {
+    let mut ways = Vec::new();
+    if !packages.is_empty() {
+        ways.push(format!("packages with `apt-get install {}`", listed(packages)));
+    }
+    if !servers.is_empty() {
+        ways.push("servers with `crates/dlo-testkit/servers/NAME/install`".to_owned());
+    }
+    if tool {
+        ways.push(format!("cargo-mutants with `cargo {}`", cargo_mutants::INSTALL.join(" ")));
+    }
+    format!("install {}, or leave tiers out with --skip", ways.join(", "))
+}
+
+fn listed(names: &BTreeSet<&str>) -> String {
+    names.iter().copied().collect::<Vec<_>>().join(" ")
 }
 
 fn is_root() -> bool {

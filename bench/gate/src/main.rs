@@ -17,7 +17,7 @@ mod callgrind;
 mod golden;
 mod judge;
 #[expect(dead_code, reason = "the letters of the other benchmarks, of which some are sent over HTTP")]
-#[path = "../../../crates/dlo-cli/benches/ground/letters.rs"]
+#[path = "../../suite/benches/ground/letters.rs"]
 mod letters;
 mod loops;
 

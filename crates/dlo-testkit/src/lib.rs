@@ -2,7 +2,6 @@
 //!
 //! | room | what |
 //! |---|---|
-//! | [`mod@bench`] | what benchmarks share: numbers, runners, bars, and the record of every figure |
 //! | [`conformance`] | what every broker adapter must do, by declared capability |
 //! | [`clock`] | clocks that tests own |
 //! | [`faults`] | wrappers that fail when the test says so |
@@ -12,7 +11,6 @@
 
 #![expect(clippy::expect_used, clippy::panic, reason = "in tests, to stop is how a failure is told")]
 
-pub mod bench;
 pub mod clock;
 pub mod conformance;
 pub mod faults;

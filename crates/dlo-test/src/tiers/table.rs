@@ -37,12 +37,13 @@ pub(crate) static ALL: &[Tier] = &[
     .set(Set::Quick),
     Tier::new(
         "brokers",
-        "the memory broker's conformance, the runtime, the test kit",
+        "the memory broker's conformance, the runtime, the test kit, what the benches share",
         &[
             Work::Tests(Tests::of("dlo-brokers").target("dlo_brokers")),
             Work::Tests(Tests::of("dlo-brokers").target("it").only(&["memory::"])),
             Work::Tests(Tests::of("dlo-runtime")),
             Work::Tests(Tests::of("dlo-testkit").target("dlo_testkit")),
+            Work::Tests(Tests::of("dlo-bench")),
             Work::Tests(Tests::of("dlo-gate")),
         ],
     )

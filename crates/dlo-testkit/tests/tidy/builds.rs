@@ -55,7 +55,7 @@ fn crates_choose_the_features_of_those_they_build_on() {
 fn the_dev_profile_names_every_crate_of_ours() {
     let root: Table = read("Cargo.toml").parse().expect("the root Cargo.toml is TOML");
     let named = root["profile"]["dev"]["package"].as_table().expect("[profile.dev.package]");
-    let ours = ["dlo-gate", "dlo-example-service"].map(String::from).into_iter().chain(crates());
+    let ours = ["dlo-bench", "dlo-gate", "dlo-example-service"].map(String::from).into_iter().chain(crates());
     let missing = ours.filter(|name| {
         named.get(name).and_then(|profile| profile.get("opt-level")) != Some(&Value::Integer(0))
     });

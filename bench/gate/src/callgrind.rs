@@ -1,16 +1,16 @@
-//! This program under valgrind: how many instructions a run of it took, over all its threads.
+//! A gate program under valgrind: how many instructions a run of it took, over all its threads.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Runs this program with these arguments and counts.
-pub(crate) fn instructions(arguments: &[&str]) -> Result<u64, String> {
+/// Runs `program` with these arguments and counts.
+pub(crate) fn instructions(program: &Path, arguments: &[&str]) -> Result<u64, String> {
     let scratch = tempfile::tempdir().map_err(|error| format!("no scratch directory: {error}"))?;
     let written = scratch.path().join("counted");
     let status = under_valgrind(scratch.path())?
         .args(["--tool=callgrind", "--quiet"])
         .arg(format!("--callgrind-out-file={}", written.display()))
-        .arg(this_program()?)
+        .arg(program)
         .args(arguments)
         .stdout(Stdio::null())
         .status()
@@ -35,6 +35,16 @@ pub(crate) fn answer(argument: &str) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
+/// Whether the gate program has this loop. No turn of it is made.
+pub(crate) fn has_loop(program: &Path, name: &str) -> Result<bool, String> {
+    let status = Command::new(program)
+        .args(["run", name, "0", "0"])
+        .stderr(Stdio::null())
+        .status()
+        .map_err(|error| format!("{} cannot be run: {error}", program.display()))?;
+    Ok(status.success())
+}
+
 /// Nothing of the caller's environment but the path: what stands there changes how long start-up takes.
 fn under_valgrind(scratch: &Path) -> Result<Command, String> {
     let path = std::env::var_os("PATH").ok_or("PATH is not set")?;
@@ -43,7 +53,7 @@ fn under_valgrind(scratch: &Path) -> Result<Command, String> {
     Ok(command)
 }
 
-fn this_program() -> Result<std::path::PathBuf, String> {
+pub(crate) fn this_program() -> Result<PathBuf, String> {
     std::env::current_exe().map_err(|error| format!("this program cannot find itself: {error}"))
 }
 

@@ -54,7 +54,7 @@ pub(crate) fn verdict(now: u64, was: Option<u64>, tolerance: f64) -> Verdict {
 }
 
 /// By which share of what it was it is dearer; below zero if cheaper.
-fn change(now: u64, was: u64) -> f64 {
+pub(crate) fn change(now: u64, was: u64) -> f64 {
     (now as f64 - was as f64) / was.max(1) as f64
 }
 

@@ -2,8 +2,9 @@
 //!
 //! A clock on a busy machine cannot tell three per cent from noise; a count of instructions can. Each loop is run twice
 //! under valgrind, some turns and twice as many, and the difference is what the further turns took: start-up and inputs
-//! cancel out. `gate` judges, `gate --write` records with the reason in `DLO_GATE_WHY`, and `gate run LOOP TURNS MOST` is
-//! what valgrind is given to run. `./test bench-gate` builds it in the profile `gate` and runs it.
+//! cancel out. `gate` judges, `gate --write` records with the reason in `DLO_GATE_WHY`, `gate --against PROGRAM NAME`
+//! compares with the gate of another commit, and `gate run LOOP TURNS MOST` is what valgrind is given to run.
+//! `./test bench-gate` builds it in the profile `gate` and runs it (`bench/gate/run`).
 
 #![expect(
     clippy::expect_used,
@@ -12,6 +13,7 @@
     reason = "a benchmark stops where a step fails, and prints"
 )]
 
+mod against;
 mod baseline;
 mod callgrind;
 mod golden;
@@ -21,6 +23,7 @@ mod judge;
 mod letters;
 mod loops;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use baseline::{Baseline, Ground};
@@ -36,12 +39,13 @@ fn main() -> ExitCode {
     let outcome = match arguments[..] {
         [] => judge_all(),
         ["--write"] => record(),
+        ["--against", program, name] => against::compare(Path::new(program), name),
         ["run", name, turns, most] => run(name, turns, most),
         ["cpu"] => {
             println!("{}", baseline::cpu());
             Ok(())
         }
-        _ => Err("expected no argument, or --write".into()),
+        _ => Err("expected no argument, --write, or --against PROGRAM NAME".into()),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -113,11 +117,17 @@ fn middle(mut rounds: [u64; ROUNDS]) -> u64 {
 }
 
 impl Loop {
-    /// Instructions of one operation: the further turns of the longer run, divided by them.
+    /// Instructions of one operation in this build.
     fn measure(&self) -> Result<u64, String> {
+        self.measure_in(&callgrind::this_program()?)
+    }
+
+    /// The same in the gate program of any build: the further turns of the longer run, divided by them.
+    fn measure_in(&self, program: &Path) -> Result<u64, String> {
         let most = self.turns * 2;
-        let [few, many] = [self.turns, most]
-            .map(|turns| callgrind::instructions(&["run", self.name, &turns.to_string(), &most.to_string()]));
+        let [few, many] = [self.turns, most].map(|turns| {
+            callgrind::instructions(program, &["run", self.name, &turns.to_string(), &most.to_string()])
+        });
         let operations = self.turns * self.operations;
         Ok(many?.saturating_sub(few?).div_ceil(operations))
     }

@@ -11,6 +11,7 @@
     reason = "a benchmark stops where a step fails, and prints what it measured"
 )]
 
+pub mod against;
 pub mod bars;
 pub mod book;
 pub mod dlo;

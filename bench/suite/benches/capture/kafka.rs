@@ -29,13 +29,18 @@ pub(crate) async fn run(asked: Asked<'_>) {
     let spec = TopologySpec { partitions: Some(6), ..TopologySpec::new("orders", TOPIC, 5) };
     broker.topology().apply(&spec).await.expect("make the topics");
     message::fill(&broker, TOPIC, asked.letters).await;
+    let source = format!(
+        "[brokers.shop]\nkind = \"kafka\"\nbootstrap = \"{bootstrap}\"\n[[sources]]\nname = \"orders\"\nbroker = \"shop\"\nqueue = \"orders\"\ndlq = \"{TOPIC}\"\n"
+    );
+    if let Some(against) = asked.against {
+        let once =
+            async |program: &std::path::Path| office::drain_in_turn(program, asked, &source, asked.letters);
+        return against.compare("capture from Kafka", "letter", once).await;
+    }
     let mut ours = Runner::new("dlo, Kafka to SQLite");
     let mut bare = Runner::new("bare rdkafka to SQLite");
     let mut batch = Runner::new("Python, a commit a batch");
     let mut connector = Runner::new("Kafka Connect, to a file");
-    let source = format!(
-        "[brokers.shop]\nkind = \"kafka\"\nbootstrap = \"{bootstrap}\"\n[[sources]]\nname = \"orders\"\nbroker = \"shop\"\nqueue = \"orders\"\ndlq = \"{TOPIC}\"\n"
-    );
     for round in 0..=asked.rounds {
         let drained = tokio::task::block_in_place(|| office::drain(asked.scratch, &source, asked.letters));
         let database = asked.scratch.join(format!("kafka-{round}.db"));

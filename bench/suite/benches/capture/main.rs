@@ -28,7 +28,8 @@ mod sink;
 mod sqs;
 mod watched;
 
-use dlo_bench::{runner, usage};
+use dlo_bench::against::Against;
+use dlo_bench::{dlo, runner, usage};
 
 /// What the command line asks for.
 #[derive(Debug, Clone, Copy)]
@@ -36,6 +37,8 @@ struct Asked<'a> {
     letters: u64,
     rounds: u64,
     scratch: &'a Path,
+    /// The `dlo` of another commit to compare with, instead of peers.
+    against: Option<&'a Against>,
 }
 
 fn main() {
@@ -46,7 +49,13 @@ fn main() {
     };
     let what = arguments.first().map_or("all", String::as_str);
     let scratch = scratch();
-    let asked = Asked { letters: flag("--letters", 100_000), rounds: flag("--rounds", 5), scratch: &scratch };
+    let against = Against::read(&arguments, dlo::program);
+    let asked = Asked {
+        letters: flag("--letters", 100_000),
+        rounds: flag("--rounds", 5),
+        scratch: &scratch,
+        against: against.as_ref(),
+    };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
         match what {
@@ -69,6 +78,7 @@ fn main() {
         }
     });
     let _ = std::fs::remove_dir_all(&scratch);
+    against.iter().for_each(Against::end);
 }
 
 /// A directory for this run; `DLO_BENCH_DIR` chooses the disk.

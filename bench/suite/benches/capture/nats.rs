@@ -20,13 +20,22 @@ pub(crate) async fn run(asked: Asked<'_>) {
     let url = server.url();
     let broker = office::broker(&format!("kind = \"nats\"\nservers = [\"{url}\"]")).await;
     broker.topology().apply(&TopologySpec::new("orders", SUBJECT, 5)).await.expect("make the streams");
+    let source = format!(
+        "[brokers.shop]\nkind = \"nats\"\nservers = [\"{url}\"]\n[[sources]]\nname = \"orders\"\nbroker = \"shop\"\nqueue = \"orders\"\ndlq = \"{SUBJECT}\"\n"
+    );
+    if let Some(against) = asked.against {
+        let once = async |program: &std::path::Path| {
+            message::fill(&broker, SUBJECT, asked.letters).await;
+            let drained = office::drain_in_turn(program, asked, &source, asked.letters);
+            purge(&url).await;
+            drained
+        };
+        return against.compare("capture from NATS", "letter", once).await;
+    }
     let mut ours = Runner::new("dlo, NATS to SQLite");
     let mut bare = Runner::new("bare loop to SQLite");
     let mut batch = Runner::new("nats-py, a commit a batch");
     let scripted = interpreter::has("nats");
-    let source = format!(
-        "[brokers.shop]\nkind = \"nats\"\nservers = [\"{url}\"]\n[[sources]]\nname = \"orders\"\nbroker = \"shop\"\nqueue = \"orders\"\ndlq = \"{SUBJECT}\"\n"
-    );
     for round in 0..=asked.rounds {
         let counts = round > 0;
         message::fill(&broker, SUBJECT, asked.letters).await;

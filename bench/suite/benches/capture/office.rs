@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use dlo_core::broker::Broker;
 
+use crate::Asked;
 use crate::runner::Round;
 use crate::usage::{Usage, servers};
 
@@ -22,6 +23,16 @@ pub(crate) async fn broker(section: &str) -> Arc<dyn Broker> {
 ///
 /// The clock runs from the moment the office answers, which is when capture begins.
 pub(crate) fn drain(scratch: &Path, source: &str, count: u64) -> Round {
+    drain_by(&dlo_bench::dlo::program(), scratch, source, count)
+}
+
+/// The same in a comparison of two builds of `dlo`, whose runs an async function starts.
+pub(crate) fn drain_in_turn(program: &Path, asked: Asked<'_>, source: &str, count: u64) -> Round {
+    tokio::task::block_in_place(|| drain_by(program, asked.scratch, source, count))
+}
+
+/// The same by the office of that `dlo`.
+fn drain_by(program: &Path, scratch: &Path, source: &str, count: u64) -> Round {
     let data = scratch.join("office");
     let _ = std::fs::remove_dir_all(&data);
     let config = scratch.join("office.toml");
@@ -29,7 +40,7 @@ pub(crate) fn drain(scratch: &Path, source: &str, count: u64) -> Round {
     let port = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port").port();
     let log = std::fs::File::create(scratch.join("office.log")).expect("a log");
     let office = Office(
-        Command::new(dlo_bench::dlo::program())
+        Command::new(program)
             .arg("--config")
             .arg(&config)
             .args(["serve", "--log-level", "warn", "--listen", &format!("127.0.0.1:{port}"), "--data"])

@@ -1,6 +1,7 @@
 //! W1: a RabbitMQ dead-letter queue into the store, beside the loop that stores nothing, scripts that commit a batch or
 //! every row, and Bento.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use dlo_testkit::harness::rabbitmq::Rabbitmq;
@@ -26,15 +27,22 @@ pub(crate) async fn run(asked: Asked<'_>) {
     let url = server.url();
     declare(&url).await;
     let broker = crate::office::broker(&format!("kind = \"rabbitmq\"\nurl = \"{url}\"")).await;
+    let source = format!(
+        "[brokers.shop]\nkind = \"rabbitmq\"\nurl = \"{url}\"\n[[sources]]\nname = \"orders\"\nbroker = \"shop\"\nqueue = \"orders\"\ndlq = \"{QUEUE}\"\n"
+    );
+    if let Some(against) = asked.against {
+        let once = async |program: &Path| {
+            message::fill(&broker, QUEUE, asked.letters).await;
+            office::drain_in_turn(program, asked, &source, asked.letters)
+        };
+        return against.compare("capture from RabbitMQ", "letter", once).await;
+    }
     let mut ours = Runner::new("dlo, RabbitMQ to SQLite");
     let mut bare = Runner::new("bare loop, stores nothing");
     let mut batch = Runner::new("Python, a commit a batch");
     let mut naive = Runner::new("Python, a commit a letter");
     let mut general = Runner::new("Bento, an insert a batch");
     let bento = Bento::new(Input::rabbitmq(&url, QUEUE), asked.letters);
-    let source = format!(
-        "[brokers.shop]\nkind = \"rabbitmq\"\nurl = \"{url}\"\n[[sources]]\nname = \"orders\"\nbroker = \"shop\"\nqueue = \"orders\"\ndlq = \"{QUEUE}\"\n"
-    );
     for round in 0..=asked.rounds {
         // The first round warms everything up and does not count.
         let counts = round > 0;

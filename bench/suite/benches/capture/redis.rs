@@ -21,15 +21,22 @@ pub(crate) async fn run(asked: Asked<'_>) {
     let server = Redis::with(&["--appendfsync", "everysec"]).await;
     let url = server.url.clone();
     let broker = office::broker(&format!("kind = \"redis\"\nurl = \"{url}\"")).await;
+    let source = format!(
+        "[brokers.shop]\nkind = \"redis\"\nurl = \"{url}\"\n[[sources]]\nname = \"orders\"\nbroker = \"shop\"\nqueue = \"orders\"\ndlq = \"{STREAM}\"\n"
+    );
+    if let Some(against) = asked.against {
+        let once = async |program: &Path| {
+            refill(&url, &broker, asked.letters).await;
+            office::drain_in_turn(program, asked, &source, asked.letters)
+        };
+        return against.compare("capture from Redis", "letter", once).await;
+    }
     let mut ours = Runner::new("dlo, Redis to SQLite");
     let mut bare = Runner::new("bare loop, stores nothing");
     let mut stored = Runner::new("bare loop to SQLite");
     let mut batch = Runner::new("Python, a commit a batch");
     let mut general = Runner::new("Bento, an insert a batch");
     let bento = Bento::new(Input::redis(&url, STREAM), asked.letters);
-    let source = format!(
-        "[brokers.shop]\nkind = \"redis\"\nurl = \"{url}\"\n[[sources]]\nname = \"orders\"\nbroker = \"shop\"\nqueue = \"orders\"\ndlq = \"{STREAM}\"\n"
-    );
     for round in 0..=asked.rounds {
         let counts = round > 0;
         refill(&url, &broker, asked.letters).await;

@@ -21,13 +21,25 @@ pub(crate) async fn run(asked: Asked<'_>) {
         "kind = \"sqs\"\nregion = \"elasticmq\"\nendpoint = \"{endpoint}\"\naccess_key_id = \"x\"\nsecret_access_key = \"x\"\nwait = \"1s\""
     );
     let broker = office::broker(&section).await;
+    let source = |queue: &str, dead: &str| {
+        format!(
+            "[brokers.shop]\n{section}\n[[sources]]\nname = \"orders\"\nbroker = \"shop\"\nqueue = \"{queue}\"\ndlq = \"{dead}\"\n"
+        )
+    };
+    if let Some(against) = asked.against {
+        let mut run = 0;
+        let once = async |program: &std::path::Path| {
+            run += 1;
+            let (queue, dead) = filled(&broker, &format!("run-{run}"), letters).await;
+            office::drain_in_turn(program, asked, &source(&queue, &dead), letters)
+        };
+        return against.compare("capture from SQS", "letter", once).await;
+    }
     let mut ours = Runner::new("dlo, SQS to SQLite");
     let mut batch = Runner::new("boto3, a commit a batch");
     for round in 0..=asked.rounds {
         let (queue, dead) = filled(&broker, &format!("ours-{round}"), letters).await;
-        let source = format!(
-            "[brokers.shop]\n{section}\n[[sources]]\nname = \"orders\"\nbroker = \"shop\"\nqueue = \"{queue}\"\ndlq = \"{dead}\"\n"
-        );
+        let source = source(&queue, &dead);
         let drained = tokio::task::block_in_place(|| office::drain(asked.scratch, &source, letters));
         let (_, dead) = filled(&broker, &format!("boto3-{round}"), letters).await;
         let database = asked.scratch.join(format!("sqs-{round}.db")).to_string_lossy().into_owned();

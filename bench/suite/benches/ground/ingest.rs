@@ -6,6 +6,9 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use dlo_bench::against::Against;
+use dlo_bench::runner::Round;
+
 use crate::indexed::indexed;
 use crate::measure::{Median, peak_mb, per_second};
 use crate::office::{Office, number_behind};
@@ -22,6 +25,31 @@ const PIECE_OF_BURST: u64 = 10_000;
 /// seconds behind the last letter.
 const LOOK: Duration = Duration::from_secs(3);
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Letters of one run when two builds are compared.
+pub(crate) const COMPARED: u64 = 200_000;
+
+/// Two builds of `dlo` by turns, each on a fresh store. The rate is that of sending. CPU is the office's until it is at
+/// rest: indexing and merging are part of what a letter costs.
+pub(crate) async fn compare(against: &Against, scratch: &Path, letters: u64) {
+    let data = scratch.join("office-compared");
+    let once = async |program: &Path| {
+        let loads: Vec<Load> =
+            (0..letters).step_by(PIECE as usize).map(|at| Load::new(at, PIECE.min(letters - at))).collect();
+        let office = Office::of(program, &data);
+        let before = Usage::of(office.pid());
+        let spent = loads.iter().map(|load| load.send(&office)).sum();
+        indexed(&office);
+        at_rest(&office);
+        let took = Usage::of(office.pid()).since(before);
+        let stored = number_behind(&office.get("/api/v1/stats").1, "\"open\":");
+        assert_eq!(stored, letters, "every letter is there");
+        drop(office);
+        let _ = std::fs::remove_dir_all(&data);
+        Round { messages: letters, spent, client: Some(took.cpu), server: None, peak_mb: Some(took.peak_mb) }
+    };
+    against.compare(&format!("ingest of {letters} letters over HTTP"), "letter", once).await;
+}
 
 pub(crate) fn run(scratch: &Path, rounds: u64, million: u64) {
     println!("ingest: NDJSON over HTTP, 1 KB payloads, {rounds} rounds of {PIECE} letters on fresh stores");
@@ -100,7 +128,7 @@ fn grow(scratch: &Path, million: u64) -> f64 {
 
 /// Waits until the office does nothing: behind a storm it still folds its log and merges what is indexed, which a burst in
 /// calm times does not have beside it. How many seconds that took.
-fn at_rest(office: &Office) -> f64 {
+pub(crate) fn at_rest(office: &Office) -> f64 {
     let started = Instant::now();
     loop {
         let before = Usage::of(office.pid()).cpu;

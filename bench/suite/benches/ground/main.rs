@@ -8,7 +8,7 @@
     reason = "a benchmark stops where a step fails, and prints"
 )]
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 mod bare;
 mod capturing;
@@ -22,7 +22,8 @@ mod sending;
 mod storm;
 mod triage;
 
-use dlo_bench::{measure, record, usage};
+use dlo_bench::against::Against;
+use dlo_bench::{dlo, measure, record, usage};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
@@ -36,6 +37,13 @@ fn main() {
         return storm::one(engine, kind, place, count.parse().unwrap_or(0));
     }
     let scratch = scratch();
+    // `storm` runs this program again, the others start `dlo`.
+    let ours = || if what == "storm" { storm::this_program() } else { dlo::program() };
+    if let Some(against) = Against::read(&arguments, ours) {
+        runtime().block_on(compare(what, &against, &scratch, flag));
+        let _ = std::fs::remove_dir_all(&scratch);
+        return against.end();
+    }
     let (million, rounds) = (flag("--letters", 1_000_000), flag("--rounds", 5));
     match what {
         "ingest" => ingest::run(&scratch, rounds, million),
@@ -54,6 +62,19 @@ fn main() {
         }
     }
     let _ = std::fs::remove_dir_all(&scratch);
+}
+
+/// This tree beside another commit: no peers, and sizes at which a pair of runs takes half a minute.
+async fn compare(what: &str, against: &Against, scratch: &Path, flag: impl Fn(&str, u64) -> u64) {
+    match what {
+        "ingest" => ingest::compare(against, scratch, flag("--letters", ingest::COMPARED)).await,
+        "triage" => triage::compare(against, scratch, flag("--letters", triage::COMPARED)).await,
+        "storm" => storm::compare(against, scratch, flag("--letters", storm::COMPARED)).await,
+        other => {
+            println!("`{other}` is not compared with another commit; ingest, triage and storm are");
+            std::process::exit(2)
+        }
+    }
 }
 
 /// A directory for this run; `DLO_BENCH_DIR` chooses the disk.

@@ -15,6 +15,11 @@ pub(crate) struct Office {
 
 impl Office {
     pub(crate) fn start(data: &Path) -> Self {
+        Self::of(&dlo_bench::dlo::program(), data)
+    }
+
+    /// The office of that `dlo`.
+    pub(crate) fn of(program: &Path, data: &Path) -> Self {
         let port = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port").port();
         let config = data.with_extension("toml");
         let rules = letters::CONSUMERS.map(|name| {
@@ -22,7 +27,7 @@ impl Office {
             format!("[[rules.owners]]\nwhen = {{ consumer = \"{name}\" }}\nowner = \"{team}\"\n")
         });
         std::fs::write(&config, rules.concat()).expect("write the config");
-        let process = Command::new(dlo_bench::dlo::program())
+        let process = Command::new(program)
             .arg("--config")
             .arg(&config)
             .args(["serve", "--listen", &format!("127.0.0.1:{port}"), "--data"])

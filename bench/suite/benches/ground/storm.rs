@@ -2,10 +2,12 @@
 //!
 //! Every run is a process of its own, so that its peak memory is its own. Counts are checked after each.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use dlo_bench::against::Against;
+use dlo_bench::usage::Meter;
 use dlo_core::letter::NewLetter;
 use dlo_core::time::Timestamp;
 use dlo_store::postgres::PostgresStore;
@@ -44,10 +46,37 @@ pub(crate) fn run(scratch: &Path, million: u64) {
     peaks.worst();
 }
 
+/// Letters of a kind in one run when two builds are compared.
+pub(crate) const COMPARED: u64 = 40_000;
+
+/// Two builds of this program by turns: letters of all kinds into SQLite, a fresh store and a process for each kind. A rate
+/// is that of all of them, CPU that of whole processes.
+pub(crate) async fn compare(against: &Against, scratch: &Path, letters: u64) {
+    let once = async |program: &Path| {
+        let (meter, mut spent) = (Meter::start(), 0.0);
+        for kind in KINDS {
+            let place = scratch.join(format!("storm-{kind}"));
+            let (rate, _) = child_of(program, "sqlite", kind, &place.display().to_string(), letters);
+            spent += letters as f64 / rate;
+            let _ = std::fs::remove_dir_all(&place);
+        }
+        meter.round(letters * KINDS.len() as u64, Duration::from_secs_f64(spent))
+    };
+    against.compare(&format!("storm of {letters} letters of each kind"), "letter", once).await;
+}
+
+pub(crate) fn this_program() -> PathBuf {
+    std::env::current_exe().expect("this program")
+}
+
 /// Runs one storm in a process of its own; returns rate and peak memory.
 fn child(engine: &str, kind: &str, place: &str, count: u64) -> (f64, f64) {
-    let this = std::env::current_exe().expect("this program");
-    let output = Command::new(this)
+    child_of(&this_program(), engine, kind, place, count)
+}
+
+/// The same by another build of this program. Its words and its answer must stay: older builds know no others.
+fn child_of(program: &Path, engine: &str, kind: &str, place: &str, count: u64) -> (f64, f64) {
+    let output = Command::new(program)
         .args(["storm-one", engine, kind, place, &count.to_string()])
         .output()
         .expect("run one storm");

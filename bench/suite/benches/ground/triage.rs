@@ -4,20 +4,62 @@
 //! sizes, to show that they do not grow with letters. Then lists and counts are asked again while letters come at full
 //! speed. How PostgreSQL does beside the store is told by the `search` bench, which has its table.
 
-use std::path::Path;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
+use dlo_bench::against::Against;
+use dlo_bench::runner::Round;
 use dlo_core::time::Timestamp;
 use dlo_store::sqlite::SqliteStore;
 use dlo_store::{Batch, Store, StoreLimits};
 
+use crate::indexed::indexed;
+use crate::ingest::at_rest;
 use crate::measure::{Median, percentile};
 use crate::office::Office;
 use crate::questions::{self, Kind, Question};
 use crate::record::{self, Parts};
+use crate::sending::send;
+use crate::usage::Usage;
 use crate::{capturing, letters, runtime};
 
 const ASKED: u64 = 200;
+
+/// Letters in each store, and how often every question is asked in one run, when two builds are compared.
+pub(crate) const COMPARED: u64 = 100_000;
+const ASKED_COMPARED: u64 = 100;
+
+/// Two builds of `dlo` by turns. Each fills a store of its own once; every run starts an office on it, asks every question
+/// in turn and counts questions.
+pub(crate) async fn compare(against: &Against, scratch: &Path, letters: u64) {
+    let mut stores: HashMap<PathBuf, PathBuf> = HashMap::new();
+    let once = async |program: &Path| {
+        let number = stores.len();
+        let data = stores.entry(program.to_owned()).or_insert_with(|| {
+            let data = scratch.join(format!("office-{number}"));
+            let office = Office::of(program, &data);
+            send(&office, 0, letters);
+            indexed(&office);
+            at_rest(&office);
+            data
+        });
+        let office = Office::of(program, data);
+        let questions = questions::all(&office, letters);
+        at_rest(&office);
+        let (before, start) = (Usage::of(office.pid()), Instant::now());
+        for n in 0..ASKED_COMPARED {
+            for question in &questions {
+                question.ask(&office, n);
+            }
+        }
+        let (spent, took) = (start.elapsed(), Usage::of(office.pid()).since(before));
+        let messages = ASKED_COMPARED * questions.len() as u64;
+        Round { messages, spent, client: Some(took.cpu), server: None, peak_mb: Some(took.peak_mb) }
+    };
+    against.compare(&format!("triage of {letters} letters"), "question", once).await;
+}
 
 pub(crate) fn run(scratch: &Path, rounds: u64, million: u64) {
     let data = scratch.join("office-triage");

@@ -34,7 +34,8 @@ mod redis;
 mod shovel;
 mod sleeper;
 
-use dlo_bench::{record, runner, usage};
+use dlo_bench::against::Against;
+use dlo_bench::{dlo, record, runner, usage};
 
 /// What the command line asks for.
 #[derive(Debug, Clone, Copy)]
@@ -43,6 +44,8 @@ struct Asked<'a> {
     rounds: u64,
     seconds: u64,
     scratch: &'a Path,
+    /// The `dlo` of another commit to compare with, instead of peers.
+    against: Option<&'a Against>,
 }
 
 fn main() {
@@ -53,11 +56,13 @@ fn main() {
     };
     let word = |at: usize| arguments.get(at).map(String::as_str).filter(|word| !word.starts_with("--"));
     let scratch = scratch();
+    let against = Against::read(&arguments, dlo::program);
     let asked = Asked {
         letters: flag("--letters", 50_000),
         rounds: flag("--rounds", 5),
         seconds: flag("--seconds", 30),
         scratch: &scratch,
+        against: against.as_ref(),
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
@@ -78,6 +83,7 @@ fn main() {
         }
     });
     let _ = std::fs::remove_dir_all(&scratch);
+    against.iter().for_each(Against::end);
 }
 
 /// A directory for this run; `DLO_BENCH_DIR` chooses the disk.

@@ -21,6 +21,8 @@ const LOOK: Duration = Duration::from_millis(500);
 /// An office and where it lives. Its process may end and begin again on the same data.
 pub(crate) struct Office {
     process: Option<Child>,
+    /// The `dlo` that it runs.
+    program: PathBuf,
     port: u16,
     scratch: PathBuf,
 }
@@ -28,8 +30,14 @@ pub(crate) struct Office {
 impl Office {
     /// A new office with one source, `orders`, whose broker is what `section` says.
     pub(crate) fn start(scratch: &Path, section: &str, queue: &str, dlq: &str) -> Self {
+        Self::of(&dlo_bench::dlo::program(), scratch, section, queue, dlq)
+    }
+
+    /// The same, run by that `dlo`.
+    pub(crate) fn of(program: &Path, scratch: &Path, section: &str, queue: &str, dlq: &str) -> Self {
         let port = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port").port();
-        let mut office = Self { process: None, port, scratch: scratch.to_owned() };
+        let mut office =
+            Self { process: None, program: program.to_owned(), port, scratch: scratch.to_owned() };
         let _ = std::fs::remove_dir_all(office.data());
         let text = format!(
             "[replay]\nlarge = 1000000000\n[brokers.shop]\n{section}\n[[sources]]\nname = \"orders\"\nbroker = \"shop\"\nqueue = \"{queue}\"\ndlq = \"{dlq}\"\n"
@@ -51,7 +59,7 @@ impl Office {
     pub(crate) fn begin(&mut self) {
         let log = self.scratch.join("office.log");
         let log = std::fs::OpenOptions::new().create(true).append(true).open(log).expect("a log");
-        let process = Command::new(dlo_bench::dlo::program())
+        let process = Command::new(&self.program)
             .arg("--config")
             .arg(self.config())
             .args(["serve", "--log-level", "warn", "--listen", &format!("127.0.0.1:{}", self.port), "--data"])

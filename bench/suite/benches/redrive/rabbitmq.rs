@@ -1,6 +1,7 @@
 //! W4 on RabbitMQ: beside its own shovel, which is the server talking to itself, directly and over TCP, aio-pika with 500 in
 //! flight, pika with a confirm for each message before the next, and Bento.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use dlo_testkit::harness::rabbitmq::Rabbitmq;
@@ -11,8 +12,8 @@ use crate::bento::Bento;
 use crate::done::Done;
 use crate::office::Office;
 use crate::place::{DEAD, Place, QUEUE};
-use crate::runner::{self, Runner};
-use crate::{Asked, message, peer, shovel};
+use crate::runner::{self, Round, Runner};
+use crate::{Asked, dlo, message, peer, shovel};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The script that waits for every confirm is given a small share: it would take all day.
@@ -22,6 +23,10 @@ pub(crate) async fn run(asked: Asked<'_>) {
     println!("W4 redrive on RabbitMQ, {} letters, {} rounds", asked.letters, asked.rounds);
     let server = Rabbitmq::shared().await;
     let bench = Bench::new(asked, server.url(), server.management()).await;
+    if let Some(against) = asked.against {
+        let once = async |program: &Path| Round::from(&bench.by(program, asked).await);
+        return against.compare("redrive on RabbitMQ", "letter", once).await;
+    }
     let mut ours = Runner::new("dlo, from its store");
     let mut its_own = Runner::new("RabbitMQ's own shovel, directly");
     let mut over_tcp = Runner::new("RabbitMQ's own shovel, over TCP");
@@ -82,12 +87,18 @@ impl Bench {
         let place = Place::new(format!("kind = \"rabbitmq\"\nurl = \"{url}\"")).await;
         let connection = Connection::connect(&url, ConnectionProperties::default()).await.expect("connect");
         let channel = connection.create_channel().await.expect("a channel");
-        let bento = Bento::rabbitmq(asked.scratch, &url);
+        // Peers take no part in a comparison of two builds.
+        let bento = if asked.against.is_some() { None } else { Bento::rabbitmq(asked.scratch, &url) };
         Self { url, management, place, _connection: connection, channel, bento }
     }
 
     async fn ours(&self, asked: Asked<'_>) -> Done {
-        let office = Office::start(asked.scratch, &self.place.section, QUEUE, DEAD);
+        self.by(&dlo::program(), asked).await
+    }
+
+    /// A replay by the office of that `dlo`.
+    async fn by(&self, program: &Path, asked: Asked<'_>) -> Done {
+        let office = Office::of(program, asked.scratch, &self.place.section, QUEUE, DEAD);
         let done = tokio::task::block_in_place(|| {
             office.fill(asked.letters);
             office.redrive(asked.letters)

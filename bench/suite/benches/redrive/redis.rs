@@ -1,6 +1,8 @@
 //! W4 on Redis: beside redis-py, which moves 500 entries in one MULTI and records nothing, and Bento, which adds 500 in one
 //! pipeline, acknowledges them and leaves them where they were.
 
+use std::path::Path;
+
 use dlo_core::broker::TopologySpec;
 use dlo_testkit::harness::redis::Redis;
 use redis::aio::MultiplexedConnection;
@@ -9,14 +11,18 @@ use crate::bento::{Bento, GROUP};
 use crate::done::Done;
 use crate::office::Office;
 use crate::place::{DEAD, Place, QUEUE};
-use crate::runner::{self, Runner};
-use crate::{Asked, message, peer};
+use crate::runner::{self, Round, Runner};
+use crate::{Asked, dlo, message, peer};
 
 pub(crate) async fn run(asked: Asked<'_>) {
     println!("W4 redrive on Redis, {} letters, {} rounds", asked.letters, asked.rounds);
     // On disk once a second, as Redis is by default with its log on.
     let server = Redis::with(&["--appendfsync", "everysec"]).await;
     let bench = Bench::new(asked, server.url.clone()).await;
+    if let Some(against) = asked.against {
+        let once = async |program: &Path| Round::from(&bench.by(program, asked).await);
+        return against.compare("redrive on Redis", "letter", once).await;
+    }
     let mut ours = Runner::new("dlo, from its store");
     let mut pipelined = Runner::new("redis-py, MULTI of 500");
     let mut bento = Runner::new("Bento, pipelines of 500");
@@ -52,12 +58,18 @@ impl Bench {
         let place = Place::new(format!("kind = \"redis\"\nurl = \"{url}\"")).await;
         let client = redis::Client::open(url.as_str()).expect("an address");
         let connection = client.get_multiplexed_async_connection().await.expect("connect");
-        let bento = Bento::redis(asked.scratch, &url);
+        // Peers take no part in a comparison of two builds.
+        let bento = if asked.against.is_some() { None } else { Bento::redis(asked.scratch, &url) };
         Self { url, place, connection, bento }
     }
 
     async fn ours(&self, asked: Asked<'_>) -> Done {
-        let office = Office::start(asked.scratch, &self.place.section, QUEUE, DEAD);
+        self.by(&dlo::program(), asked).await
+    }
+
+    /// A replay by the office of that `dlo`.
+    async fn by(&self, program: &Path, asked: Asked<'_>) -> Done {
+        let office = Office::of(program, asked.scratch, &self.place.section, QUEUE, DEAD);
         let done = tokio::task::block_in_place(|| {
             office.fill(asked.letters);
             office.redrive(asked.letters)

@@ -1,6 +1,7 @@
 //! Runners that are this program itself, started once more: ours and the bare loops. Each times itself from the first
 //! message in its hands until the last one is settled, and says so in one line.
 
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -78,8 +79,16 @@ impl Done {
 
 /// Runs this program as a runner, in a process of its own.
 pub(crate) fn run(arguments: &[&str]) -> Done {
-    let program = std::env::current_exe().expect("this program");
+    run_by(&this_program(), arguments)
+}
+
+/// The same by another build of this program. What `ours` takes and says must stay as it is: older builds know no other.
+pub(crate) fn run_by(program: &Path, arguments: &[&str]) -> Done {
     read(Command::new(program).arg(ROLE).args(arguments))
+}
+
+pub(crate) fn this_program() -> PathBuf {
+    std::env::current_exe().expect("this program")
 }
 
 /// Runs a command that others need the work of.

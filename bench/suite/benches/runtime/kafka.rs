@@ -4,8 +4,10 @@
 //! A topic is filled once for each share of poison: a log is not emptied by reading it, so every runner of every round
 //! reads the same records in a group of its own.
 
+use std::path::Path;
 use std::time::Duration;
 
+use dlo_bench::against::Against;
 use dlo_core::broker::TopologySpec;
 use dlo_testkit::harness::kafka::Kafka;
 use rdkafka::config::ClientConfig;
@@ -13,19 +15,23 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 
 use crate::child::{self, Done};
 use crate::java::Java;
-use crate::runner::{self, Runner};
+use crate::runner::{self, Round, Runner};
 use crate::{Asked, order};
 
 const PARTITIONS: u32 = 6;
 /// A topic with poison has this share of the messages, and Spring's of it again: it seeks back and fetches anew for every try.
 const POISONED_SHARE: u64 = 10;
 
-pub(crate) async fn run(asked: &Asked) {
+pub(crate) async fn run(asked: &Asked<'_>) {
     println!("W6 consuming from Kafka, {} messages, {} rounds", asked.messages, asked.rounds);
     let server = Kafka::in_earnest().await;
     let bootstrap = server.bootstrap.clone();
     let section = format!("kind = \"kafka\"\nbootstrap = \"{bootstrap}\"");
-    let bench = Bench { bootstrap, section, spring: Java::spring(), parallel: Java::parallel() };
+    let topics = Topics { bootstrap, section };
+    if let Some(against) = asked.against {
+        return topics.compare(asked, against).await;
+    }
+    let bench = Bench { topics, spring: Java::spring(), parallel: Java::parallel() };
     let mut without: Option<Runner> = None;
     for &percent in &asked.poison {
         let ours = bench.rounds(asked, percent).await;
@@ -39,8 +45,7 @@ pub(crate) async fn run(asked: &Asked) {
 }
 
 struct Bench {
-    bootstrap: String,
-    section: String,
+    topics: Topics,
     spring: Java,
     /// Where its jars could be had.
     parallel: Option<Java>,
@@ -54,12 +59,12 @@ struct Filled {
 }
 
 impl Bench {
-    async fn rounds(&self, asked: &Asked, percent: u64) -> Runner {
+    async fn rounds(&self, asked: &Asked<'_>, percent: u64) -> Runner {
         let share = if percent > 0 { POISONED_SHARE } else { 1 };
         let messages = asked.messages / share;
         println!(" {percent} % poison, {messages} messages");
-        let all = self.filled(messages, percent).await;
-        let few = if percent > 0 { Some(self.filled(messages / share, percent).await) } else { None };
+        let all = self.topics.filled(messages, percent).await;
+        let few = if percent > 0 { Some(self.topics.filled(messages / share, percent).await) } else { None };
         let few = few.as_ref().unwrap_or(&all);
         let mut ours = Runner::new("ours");
         let mut bare = Runner::new("bare loop");
@@ -68,10 +73,10 @@ impl Bench {
         for round in 0..=asked.rounds {
             let group = |who: &str| format!("{who}-{percent}-{round}");
             let count = messages.to_string();
-            let own = || child::run(&["ours", &self.section, &all.topic, &group("ours"), &count]);
-            let own = self.check("ours", &all, ".dlq", own);
-            let least = || child::run(&["kafka", &self.bootstrap, &all.topic, &group("bare"), &count]);
-            let least = self.check("the bare loop", &all, ".dlq", least);
+            let own = self.topics.own(&child::this_program(), &all, &group("ours"));
+            let bootstrap = &self.topics.bootstrap;
+            let least = || child::run(&["kafka", bootstrap, &all.topic, &group("bare"), &count]);
+            let least = self.topics.check("the bare loop", &all, ".dlq", least);
             let listener = self.java(&self.spring, "Spring Kafka", few, &group("spring"));
             let beside = self
                 .parallel
@@ -112,6 +117,38 @@ impl Bench {
         }
     }
 
+    fn java(&self, java: &Java, who: &str, from: &Filled, group: &str) -> Done {
+        let (dead, count) = (format!("{}.dlt", from.topic), from.messages.to_string());
+        let bootstrap = &self.topics.bootstrap;
+        self.topics.check(who, from, ".dlt", || java.run(bootstrap, &from.topic, &dead, group, &count))
+    }
+}
+
+/// A server, and topics on it that runners of this program read.
+struct Topics {
+    bootstrap: String,
+    section: String,
+}
+
+impl Topics {
+    /// Our runtime in this build and in that of another commit. Each run reads the same topic in a group of its own.
+    async fn compare(&self, asked: &Asked<'_>, against: &Against) {
+        let from = self.filled(asked.messages, asked.poison.first().copied().unwrap_or(0)).await;
+        let mut run = 0;
+        let once = async |program: &Path| {
+            run += 1;
+            Round::from(&self.own(program, &from, &format!("run-{run}")))
+        };
+        against.compare("consuming from Kafka", "message", once).await;
+    }
+
+    /// Our runtime, as that build of this program has it.
+    fn own(&self, program: &Path, from: &Filled, group: &str) -> Done {
+        let count = from.messages.to_string();
+        let words = ["ours", &self.section, &from.topic, group, &count];
+        self.check("ours", from, ".dlq", || child::run_by(program, &words))
+    }
+
     /// A topic with so many messages, and where those who read it park.
     async fn filled(&self, messages: u64, percent: u64) -> Filled {
         let topic = format!("orders-{percent}-{messages}");
@@ -135,11 +172,6 @@ impl Bench {
             assert_eq!(self.records(&dead) - before, from.poison, "{who} parked another number");
             done
         })
-    }
-
-    fn java(&self, java: &Java, who: &str, from: &Filled, group: &str) -> Done {
-        let (dead, count) = (format!("{}.dlt", from.topic), from.messages.to_string());
-        self.check(who, from, ".dlt", || java.run(&self.bootstrap, &from.topic, &dead, group, &count))
     }
 
     /// Records in all partitions of a topic.

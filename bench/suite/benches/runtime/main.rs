@@ -34,15 +34,18 @@ mod redis_taskiq;
 mod settings;
 mod sidecar;
 
+use dlo_bench::against::Against;
 use dlo_bench::{measure, record, runner, usage};
 
 /// What the command line asks for.
-#[derive(Debug, Clone)]
-struct Asked {
+#[derive(Debug)]
+struct Asked<'a> {
     messages: u64,
     rounds: u64,
     /// Percent of the messages that fail each time they are tried.
     poison: Vec<u64>,
+    /// This program of another commit to compare with, instead of peers. The first share of poison is taken.
+    against: Option<&'a Against>,
 }
 
 fn main() {
@@ -54,10 +57,12 @@ fn main() {
     let number = |name: &str| flag(name).and_then(|text| text.parse().ok());
     let percents = flag("--poison").unwrap_or("0,1,10").split(',');
     let what = arguments.first().map_or("all", String::as_str);
+    let against = Against::read(&arguments, child::this_program);
     let asked = |messages| Asked {
         messages: number("--messages").unwrap_or(messages),
         rounds: number("--rounds").unwrap_or(5),
         poison: percents.clone().filter_map(|text| text.parse().ok()).collect(),
+        against: against.as_ref(),
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
@@ -83,4 +88,5 @@ fn main() {
             }
         }
     });
+    against.iter().for_each(Against::end);
 }

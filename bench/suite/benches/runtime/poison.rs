@@ -15,7 +15,7 @@ use crate::{Asked, record};
 /// In percent. All are held against the first.
 const SHARES: [u64; 6] = [0, 1, 5, 10, 25, 50];
 
-pub(crate) async fn run(asked: &Asked) {
+pub(crate) async fn run(asked: &Asked<'_>) {
     println!("W11 poison on RabbitMQ, {} messages, {} rounds", asked.messages, asked.rounds);
     let server = Rabbitmq::own().await;
     let bench = Bench::new(server.url(), None).await;

@@ -9,7 +9,7 @@ use crate::child::{self, Done};
 use crate::runner::{self, Runner};
 use crate::{Asked, go, order};
 
-pub(crate) async fn run(asked: &Asked) {
+pub(crate) async fn run(asked: &Asked<'_>) {
     println!("W6 consuming from PostgreSQL, {} messages, {} rounds", asked.messages, asked.rounds);
     let Some(program) = go::program("river") else { return };
     // On disk at every commit, as PostgreSQL is by default.

@@ -2,7 +2,7 @@
 //! acknowledging late), FastStream (a window of 500) and Watermill (16 handlers). All are given as many retries as we take,
 //! but for FastStream, which has none; dead letters of dramatiq and Celery go to queues of theirs.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use lapin::{Channel, Connection, ConnectionProperties};
 
 use crate::child::{self, Done};
 use crate::peer::Depths;
-use crate::runner::{self, Runner};
+use crate::runner::{self, Round, Runner};
 use crate::{Asked, go, interpreter, order, peer};
 
 const QUEUE: &str = "orders";
@@ -24,10 +24,18 @@ const REFUSING: &str = "orders.refusing";
 /// How long the broker may take to move what was refused.
 const MOVED: Duration = Duration::from_secs(5);
 
-pub(crate) async fn run(asked: &Asked) {
+pub(crate) async fn run(asked: &Asked<'_>) {
     println!("W6 consuming from RabbitMQ, {} messages, {} rounds", asked.messages, asked.rounds);
     let server = Rabbitmq::own().await;
-    let bench = Bench::new(server.url(), go::program("watermill")).await;
+    let watermill = if asked.against.is_some() { None } else { go::program("watermill") };
+    let bench = Bench::new(server.url(), watermill).await;
+    if let Some(against) = asked.against {
+        let percent = asked.poison.first().copied().unwrap_or(0);
+        let once = async |program: &Path| {
+            Round::from(&bench.own_by(program, &["ours", &bench.section], asked.messages, percent).await)
+        };
+        return against.compare("consuming from RabbitMQ", "message", once).await;
+    }
     let mut without: Option<Runner> = None;
     for &percent in &asked.poison {
         let ours = bench.rounds(asked, percent).await;
@@ -69,7 +77,7 @@ impl Bench {
         Self { url, section, channel, watermill }
     }
 
-    async fn rounds(&self, asked: &Asked, percent: u64) -> Runner {
+    async fn rounds(&self, asked: &Asked<'_>, percent: u64) -> Runner {
         println!(" {percent} % poison");
         let mut ours = Runner::new("ours");
         let mut bare = Runner::new("bare loop");
@@ -121,6 +129,11 @@ impl Bench {
 
     /// A runner of this program, ours or bare, on a queue filled for it.
     async fn own(&self, role: &[&str], messages: u64, percent: u64) -> Done {
+        self.own_by(&child::this_program(), role, messages, percent).await
+    }
+
+    /// The same by another build of this program.
+    async fn own_by(&self, program: &Path, role: &[&str], messages: u64, percent: u64) -> Done {
         let healthy = order::healthy(percent);
         let count = (messages + healthy).to_string();
         let words = [role, &[QUEUE, GROUP, &count]].concat();
@@ -128,7 +141,7 @@ impl Bench {
         order::fill(&broker, QUEUE, messages, percent).await;
         order::fill(&broker, QUEUE, healthy, 0).await;
         let poison = order::poisoned(messages, percent);
-        self.emptied(role[0], QUEUE, || child::run(&words), messages + healthy, poison).await
+        self.emptied(role[0], QUEUE, || child::run_by(program, &words), messages + healthy, poison).await
     }
 
     /// Ours without a budget of retries.

@@ -2,7 +2,7 @@
 //! taskiq and Sidekiq (10 threads), each on the same server with its own way to keep jobs. Sidekiq takes a job off the server before
 //! it works on it: what it holds when it dies is lost. Its retries wait for a poll each, so it is compared without poison only.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use dlo_core::broker::TopologySpec;
@@ -11,7 +11,7 @@ use dlo_testkit::harness::redis::Redis;
 use crate::child::{self, Done};
 use crate::peer::Depths;
 use crate::redis_bare::connect;
-use crate::runner::{self, Runner};
+use crate::runner::{self, Round, Runner};
 use crate::{Asked, go, interpreter, node, order, peer};
 
 const STREAM: &str = "orders";
@@ -20,11 +20,20 @@ const DEAD: &str = "orders.dlq";
 /// Sidekiq's list of jobs.
 const JOBS: &str = "queue:sidekiq";
 
-pub(crate) async fn run(asked: &Asked) {
+pub(crate) async fn run(asked: &Asked<'_>) {
     println!("W7 consuming from Redis, {} messages, {} rounds", asked.messages, asked.rounds);
     // On disk once a second, as Redis is by default with its log on.
     let server = Redis::with(&["--appendfsync", "everysec"]).await;
     let section = format!("kind = \"redis\"\nurl = \"{}\"", server.url);
+    if let Some(against) = asked.against {
+        let (sidekiq, asynq, taskiq) = (false, None, false);
+        let bench = Bench { url: server.url.clone(), section, sidekiq, asynq, taskiq };
+        let percent = asked.poison.first().copied().unwrap_or(0);
+        let once = async |program: &Path| {
+            Round::from(&bench.own_by(program, &["ours", &bench.section], asked.messages, percent).await)
+        };
+        return against.compare("consuming from Redis", "message", once).await;
+    }
     let (sidekiq, asynq) = (sidekiq_is_there(), go::program("asynq"));
     let taskiq = interpreter::has("taskiq_redis");
     let bench = Bench { url: server.url.clone(), section, sidekiq, asynq, taskiq };
@@ -58,7 +67,7 @@ fn sidekiq_is_there() -> bool {
 }
 
 impl Bench {
-    async fn rounds(&self, asked: &Asked, percent: u64) -> Runner {
+    async fn rounds(&self, asked: &Asked<'_>, percent: u64) -> Runner {
         println!(" {percent} % poison");
         let mut ours = Runner::new("ours");
         let mut bare = Runner::new("bare loop");
@@ -129,6 +138,11 @@ impl Bench {
 
     /// A runner of this program, ours or bare, on a stream filled for it.
     async fn own(&self, role: &[&str], messages: u64, percent: u64) -> Done {
+        self.own_by(&child::this_program(), role, messages, percent).await
+    }
+
+    /// The same by another build of this program.
+    async fn own_by(&self, program: &Path, role: &[&str], messages: u64, percent: u64) -> Done {
         let poison = order::poisoned(messages, percent);
         let mut connection = self.flush().await;
         let broker = order::broker(&self.section).await;
@@ -140,7 +154,7 @@ impl Bench {
         let messages = messages + healthy;
         let count = messages.to_string();
         let words = [role, &[STREAM, GROUP, &count]].concat();
-        let done = tokio::task::block_in_place(|| child::run(&words));
+        let done = tokio::task::block_in_place(|| child::run_by(program, &words));
         done.check(role[0], messages, poison);
         let pending: (u64, redis::Value, redis::Value, redis::Value) = redis::cmd("XPENDING")
             .arg(STREAM)

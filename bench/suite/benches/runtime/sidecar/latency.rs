@@ -50,7 +50,7 @@ impl Later {
     }
 }
 
-pub(super) async fn run(bench: &Bench<'_>, asked: &Asked) {
+pub(super) async fn run(bench: &Bench<'_>, asked: &Asked<'_>) {
     bench.bind_twins().await;
     let rate = bench.sustained(asked.messages).await / 2.0;
     println!(" latency added at {rate:.0} messages/s");

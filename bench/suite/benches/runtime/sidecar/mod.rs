@@ -36,7 +36,7 @@ const QUEUE: &str = "orders";
 /// Requests under way at once.
 const CONNECTIONS: u16 = 16;
 
-pub(crate) async fn run(asked: &Asked) {
+pub(crate) async fn run(asked: &Asked<'_>) {
     println!("W8 a sidecar on RabbitMQ, {} messages, {} rounds", asked.messages, asked.rounds);
     let server = Rabbitmq::own().await;
     let scratch = tempfile::tempdir().expect("a directory for the run");
@@ -68,7 +68,7 @@ impl<'a> Bench<'a> {
     }
 
     /// Everybody at full speed.
-    async fn contest(&self, asked: &Asked) {
+    async fn contest(&self, asked: &Asked<'_>) {
         let mut ours = Runner::new("dlo consume");
         let mut batch = Runner::new("dlo consume, ten a request");
         let mut bare = Runner::new("bare loop");

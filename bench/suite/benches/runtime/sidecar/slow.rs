@@ -63,7 +63,7 @@ impl Slow {
     }
 }
 
-pub(super) async fn run(bench: &Bench<'_>, asked: &Asked) {
+pub(super) async fn run(bench: &Bench<'_>, asked: &Asked<'_>) {
     let messages = asked.messages;
     // As many as take about as long.
     let mut all = [Slow::new(1, messages / 2), Slow::new(10, messages), Slow::new(100, messages / 4)];

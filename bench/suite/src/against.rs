@@ -1,8 +1,8 @@
-//! Two builds of a program by turns: this tree beside another commit, as the ratio of rates and of CPU per message.
+//! Compares this tree with another commit: ratios of rate and of CPU per message, from runs of two builds by turns.
 //!
 //! `bench/run WORKLOAD --against REV` builds the other program and hands over its path. A pair is one run of each; which of
 //! the two begins changes from pair to pair, and the first pair is not counted. What is kept is the median of the ratios,
-//! because a slow minute of the machine meets both runs of a pair.
+//! because a slow minute of the machine slows down both runs of a pair.
 
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ pub struct Against {
     ours: PathBuf,
     /// The other commit's.
     theirs: PathBuf,
-    /// How the other commit is called.
+    /// Name of the other commit.
     commit: String,
     pairs: usize,
     least_rate: f64,
@@ -35,7 +35,7 @@ pub struct Against {
     missed: Cell<bool>,
 }
 
-/// What one run came to.
+/// The figures of one run.
 #[derive(Debug, Clone, Copy)]
 struct Run {
     /// Messages a second.

@@ -33,8 +33,9 @@ pub(crate) async fn run(asked: Asked<'_>) {
         "[brokers.shop]\nkind = \"kafka\"\nbootstrap = \"{bootstrap}\"\n[[sources]]\nname = \"orders\"\nbroker = \"shop\"\nqueue = \"orders\"\ndlq = \"{TOPIC}\"\n"
     );
     if let Some(against) = asked.against {
-        let once =
-            async |program: &std::path::Path| office::drain_in_turn(program, asked, &source, asked.letters);
+        let once = async |program: &std::path::Path| {
+            tokio::task::block_in_place(|| office::drain_with(program, asked.scratch, &source, asked.letters))
+        };
         return against.compare("capture from Kafka", "letter", once).await;
     }
     let mut ours = Runner::new("dlo, Kafka to SQLite");

@@ -26,7 +26,9 @@ pub(crate) async fn run(asked: Asked<'_>) {
     if let Some(against) = asked.against {
         let once = async |program: &std::path::Path| {
             message::fill(&broker, SUBJECT, asked.letters).await;
-            let drained = office::drain_in_turn(program, asked, &source, asked.letters);
+            let drained = tokio::task::block_in_place(|| {
+                office::drain_with(program, asked.scratch, &source, asked.letters)
+            });
             purge(&url).await;
             drained
         };

@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 
 use dlo_core::broker::Broker;
 
-use crate::Asked;
 use crate::runner::Round;
 use crate::usage::{Usage, servers};
 
@@ -23,16 +22,11 @@ pub(crate) async fn broker(section: &str) -> Arc<dyn Broker> {
 ///
 /// The clock runs from the moment the office answers, which is when capture begins.
 pub(crate) fn drain(scratch: &Path, source: &str, count: u64) -> Round {
-    drain_by(&dlo_bench::dlo::program(), scratch, source, count)
+    drain_with(&dlo_bench::dlo::program(), scratch, source, count)
 }
 
-/// The same in a comparison of two builds of `dlo`, whose runs an async function starts.
-pub(crate) fn drain_in_turn(program: &Path, asked: Asked<'_>, source: &str, count: u64) -> Round {
-    tokio::task::block_in_place(|| drain_by(program, asked.scratch, source, count))
-}
-
-/// The same by the office of that `dlo`.
-fn drain_by(program: &Path, scratch: &Path, source: &str, count: u64) -> Round {
+/// The same with another `dlo`.
+pub(crate) fn drain_with(program: &Path, scratch: &Path, source: &str, count: u64) -> Round {
     let data = scratch.join("office");
     let _ = std::fs::remove_dir_all(&data);
     let config = scratch.join("office.toml");

@@ -27,7 +27,7 @@ pub(crate) async fn run(asked: Asked<'_>) {
     if let Some(against) = asked.against {
         let once = async |program: &Path| {
             refill(&url, &broker, asked.letters).await;
-            office::drain_in_turn(program, asked, &source, asked.letters)
+            tokio::task::block_in_place(|| office::drain_with(program, asked.scratch, &source, asked.letters))
         };
         return against.compare("capture from Redis", "letter", once).await;
     }

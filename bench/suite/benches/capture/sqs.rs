@@ -31,7 +31,9 @@ pub(crate) async fn run(asked: Asked<'_>) {
         let once = async |program: &std::path::Path| {
             run += 1;
             let (queue, dead) = filled(&broker, &format!("run-{run}"), letters).await;
-            office::drain_in_turn(program, asked, &source(&queue, &dead), letters)
+            tokio::task::block_in_place(|| {
+                office::drain_with(program, asked.scratch, &source(&queue, &dead), letters)
+            })
         };
         return against.compare("capture from SQS", "letter", once).await;
     }

@@ -64,7 +64,7 @@ fn main() {
     let _ = std::fs::remove_dir_all(&scratch);
 }
 
-/// This tree beside another commit: no peers, and sizes at which a pair of runs takes half a minute.
+/// Compares this tree with another commit. No peer takes part.
 async fn compare(what: &str, against: &Against, scratch: &Path, flag: impl Fn(&str, u64) -> u64) {
     match what {
         "ingest" => ingest::compare(against, scratch, flag("--letters", ingest::COMPARED)).await,

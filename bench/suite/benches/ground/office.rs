@@ -15,11 +15,11 @@ pub(crate) struct Office {
 
 impl Office {
     pub(crate) fn start(data: &Path) -> Self {
-        Self::of(&dlo_bench::dlo::program(), data)
+        Self::start_with(&dlo_bench::dlo::program(), data)
     }
 
-    /// The office of that `dlo`.
-    pub(crate) fn of(program: &Path, data: &Path) -> Self {
+    /// The same with another `dlo`.
+    pub(crate) fn start_with(program: &Path, data: &Path) -> Self {
         let port = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port").port();
         let config = data.with_extension("toml");
         let rules = letters::CONSUMERS.map(|name| {

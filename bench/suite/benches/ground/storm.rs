@@ -49,14 +49,14 @@ pub(crate) fn run(scratch: &Path, million: u64) {
 /// Letters of a kind in one run when two builds are compared.
 pub(crate) const COMPARED: u64 = 40_000;
 
-/// Two builds of this program by turns: letters of all kinds into SQLite, a fresh store and a process for each kind. A rate
-/// is that of all of them, CPU that of whole processes.
+/// Compares two builds of this program. A run inserts letters of every kind into SQLite, each kind in a process and a store of
+/// its own. The rate is over all kinds; CPU is that of the whole processes.
 pub(crate) async fn compare(against: &Against, scratch: &Path, letters: u64) {
     let once = async |program: &Path| {
         let (meter, mut spent) = (Meter::start(), 0.0);
         for kind in KINDS {
             let place = scratch.join(format!("storm-{kind}"));
-            let (rate, _) = child_of(program, "sqlite", kind, &place.display().to_string(), letters);
+            let (rate, _) = child_with(program, "sqlite", kind, &place.display().to_string(), letters);
             spent += letters as f64 / rate;
             let _ = std::fs::remove_dir_all(&place);
         }
@@ -71,11 +71,11 @@ pub(crate) fn this_program() -> PathBuf {
 
 /// Runs one storm in a process of its own; returns rate and peak memory.
 fn child(engine: &str, kind: &str, place: &str, count: u64) -> (f64, f64) {
-    child_of(&this_program(), engine, kind, place, count)
+    child_with(&this_program(), engine, kind, place, count)
 }
 
-/// The same by another build of this program. Its words and its answer must stay: older builds know no others.
-fn child_of(program: &Path, engine: &str, kind: &str, place: &str, count: u64) -> (f64, f64) {
+/// The same with another build of this program. Arguments and output must not change: older builds are called with them.
+fn child_with(program: &Path, engine: &str, kind: &str, place: &str, count: u64) -> (f64, f64) {
     let output = Command::new(program)
         .args(["storm-one", engine, kind, place, &count.to_string()])
         .output()

@@ -31,21 +31,21 @@ const ASKED: u64 = 200;
 pub(crate) const COMPARED: u64 = 100_000;
 const ASKED_COMPARED: u64 = 100;
 
-/// Two builds of `dlo` by turns. Each fills a store of its own once; every run starts an office on it, asks every question
-/// in turn and counts questions.
+/// Compares two builds of `dlo`. Each fills a store of its own once. A run starts an office on that store and asks all
+/// questions by turns; the rate counts questions.
 pub(crate) async fn compare(against: &Against, scratch: &Path, letters: u64) {
     let mut stores: HashMap<PathBuf, PathBuf> = HashMap::new();
     let once = async |program: &Path| {
         let number = stores.len();
         let data = stores.entry(program.to_owned()).or_insert_with(|| {
             let data = scratch.join(format!("office-{number}"));
-            let office = Office::of(program, &data);
+            let office = Office::start_with(program, &data);
             send(&office, 0, letters);
             indexed(&office);
             at_rest(&office);
             data
         });
-        let office = Office::of(program, data);
+        let office = Office::start_with(program, data);
         let questions = questions::all(&office, letters);
         at_rest(&office);
         let (before, start) = (Usage::of(office.pid()), Instant::now());

@@ -39,11 +39,11 @@ pub(crate) async fn run(asked: Asked<'_>) {
     ours.against(&script, "redrive.kafka.confluent-kafka");
 }
 
-/// A replay by the office of that `dlo`.
+/// One replay by an office that this `dlo` runs.
 async fn redrive(program: &Path, asked: Asked<'_>, place: &Place) -> Done {
     let before = place.ends(QUEUE).await;
     // A queue of its own: the office would capture the script's dead letters meanwhile.
-    let office = Office::of(program, asked.scratch, &place.section, QUEUE, "nobody.dlq");
+    let office = Office::start_with(program, asked.scratch, &place.section, QUEUE, "nobody.dlq");
     let done = tokio::task::block_in_place(|| {
         office.fill(asked.letters);
         office.redrive(asked.letters)

@@ -21,7 +21,7 @@ const LOOK: Duration = Duration::from_millis(500);
 /// An office and where it lives. Its process may end and begin again on the same data.
 pub(crate) struct Office {
     process: Option<Child>,
-    /// The `dlo` that it runs.
+    /// The `dlo` that is started.
     program: PathBuf,
     port: u16,
     scratch: PathBuf,
@@ -30,11 +30,11 @@ pub(crate) struct Office {
 impl Office {
     /// A new office with one source, `orders`, whose broker is what `section` says.
     pub(crate) fn start(scratch: &Path, section: &str, queue: &str, dlq: &str) -> Self {
-        Self::of(&dlo_bench::dlo::program(), scratch, section, queue, dlq)
+        Self::start_with(&dlo_bench::dlo::program(), scratch, section, queue, dlq)
     }
 
-    /// The same, run by that `dlo`.
-    pub(crate) fn of(program: &Path, scratch: &Path, section: &str, queue: &str, dlq: &str) -> Self {
+    /// The same with another `dlo`.
+    pub(crate) fn start_with(program: &Path, scratch: &Path, section: &str, queue: &str, dlq: &str) -> Self {
         let port = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port").port();
         let mut office =
             Self { process: None, program: program.to_owned(), port, scratch: scratch.to_owned() };

@@ -20,7 +20,7 @@ pub(crate) async fn run(asked: Asked<'_>) {
     let server = Redis::with(&["--appendfsync", "everysec"]).await;
     let bench = Bench::new(asked, server.url.clone()).await;
     if let Some(against) = asked.against {
-        let once = async |program: &Path| Round::from(&bench.by(program, asked).await);
+        let once = async |program: &Path| Round::from(&bench.redrive_with(program, asked).await);
         return against.compare("redrive on Redis", "letter", once).await;
     }
     let mut ours = Runner::new("dlo, from its store");
@@ -64,12 +64,12 @@ impl Bench {
     }
 
     async fn ours(&self, asked: Asked<'_>) -> Done {
-        self.by(&dlo::program(), asked).await
+        self.redrive_with(&dlo::program(), asked).await
     }
 
-    /// A replay by the office of that `dlo`.
-    async fn by(&self, program: &Path, asked: Asked<'_>) -> Done {
-        let office = Office::of(program, asked.scratch, &self.place.section, QUEUE, DEAD);
+    /// One replay by an office that this `dlo` runs.
+    async fn redrive_with(&self, program: &Path, asked: Asked<'_>) -> Done {
+        let office = Office::start_with(program, asked.scratch, &self.place.section, QUEUE, DEAD);
         let done = tokio::task::block_in_place(|| {
             office.fill(asked.letters);
             office.redrive(asked.letters)

@@ -79,11 +79,12 @@ impl Done {
 
 /// Runs this program as a runner, in a process of its own.
 pub(crate) fn run(arguments: &[&str]) -> Done {
-    run_by(&this_program(), arguments)
+    run_with(&this_program(), arguments)
 }
 
-/// The same by another build of this program. What `ours` takes and says must stay as it is: older builds know no other.
-pub(crate) fn run_by(program: &Path, arguments: &[&str]) -> Done {
+/// The same with another build of this program. Arguments and output of `ours` must not change: older builds are called
+/// with them.
+pub(crate) fn run_with(program: &Path, arguments: &[&str]) -> Done {
     read(Command::new(program).arg(ROLE).args(arguments))
 }
 

@@ -142,11 +142,11 @@ impl Topics {
         against.compare("consuming from Kafka", "message", once).await;
     }
 
-    /// Our runtime, as that build of this program has it.
+    /// Runs our runtime in this build of the program.
     fn own(&self, program: &Path, from: &Filled, group: &str) -> Done {
         let count = from.messages.to_string();
         let words = ["ours", &self.section, &from.topic, group, &count];
-        self.check("ours", from, ".dlq", || child::run_by(program, &words))
+        self.check("ours", from, ".dlq", || child::run_with(program, &words))
     }
 
     /// A topic with so many messages, and where those who read it park.

@@ -32,7 +32,7 @@ pub(crate) async fn run(asked: &Asked<'_>) {
     if let Some(against) = asked.against {
         let percent = asked.poison.first().copied().unwrap_or(0);
         let once = async |program: &Path| {
-            Round::from(&bench.own_by(program, &["ours", &bench.section], asked.messages, percent).await)
+            Round::from(&bench.own_with(program, &["ours", &bench.section], asked.messages, percent).await)
         };
         return against.compare("consuming from RabbitMQ", "message", once).await;
     }
@@ -129,11 +129,11 @@ impl Bench {
 
     /// A runner of this program, ours or bare, on a queue filled for it.
     async fn own(&self, role: &[&str], messages: u64, percent: u64) -> Done {
-        self.own_by(&child::this_program(), role, messages, percent).await
+        self.own_with(&child::this_program(), role, messages, percent).await
     }
 
     /// The same by another build of this program.
-    async fn own_by(&self, program: &Path, role: &[&str], messages: u64, percent: u64) -> Done {
+    async fn own_with(&self, program: &Path, role: &[&str], messages: u64, percent: u64) -> Done {
         let healthy = order::healthy(percent);
         let count = (messages + healthy).to_string();
         let words = [role, &[QUEUE, GROUP, &count]].concat();
@@ -141,7 +141,7 @@ impl Bench {
         order::fill(&broker, QUEUE, messages, percent).await;
         order::fill(&broker, QUEUE, healthy, 0).await;
         let poison = order::poisoned(messages, percent);
-        self.emptied(role[0], QUEUE, || child::run_by(program, &words), messages + healthy, poison).await
+        self.emptied(role[0], QUEUE, || child::run_with(program, &words), messages + healthy, poison).await
     }
 
     /// Ours without a budget of retries.

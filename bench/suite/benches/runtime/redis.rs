@@ -30,7 +30,7 @@ pub(crate) async fn run(asked: &Asked<'_>) {
         let bench = Bench { url: server.url.clone(), section, sidekiq, asynq, taskiq };
         let percent = asked.poison.first().copied().unwrap_or(0);
         let once = async |program: &Path| {
-            Round::from(&bench.own_by(program, &["ours", &bench.section], asked.messages, percent).await)
+            Round::from(&bench.own_with(program, &["ours", &bench.section], asked.messages, percent).await)
         };
         return against.compare("consuming from Redis", "message", once).await;
     }
@@ -138,11 +138,11 @@ impl Bench {
 
     /// A runner of this program, ours or bare, on a stream filled for it.
     async fn own(&self, role: &[&str], messages: u64, percent: u64) -> Done {
-        self.own_by(&child::this_program(), role, messages, percent).await
+        self.own_with(&child::this_program(), role, messages, percent).await
     }
 
     /// The same by another build of this program.
-    async fn own_by(&self, program: &Path, role: &[&str], messages: u64, percent: u64) -> Done {
+    async fn own_with(&self, program: &Path, role: &[&str], messages: u64, percent: u64) -> Done {
         let poison = order::poisoned(messages, percent);
         let mut connection = self.flush().await;
         let broker = order::broker(&self.section).await;
@@ -154,7 +154,7 @@ impl Bench {
         let messages = messages + healthy;
         let count = messages.to_string();
         let words = [role, &[STREAM, GROUP, &count]].concat();
-        let done = tokio::task::block_in_place(|| child::run_by(program, &words));
+        let done = tokio::task::block_in_place(|| child::run_with(program, &words));
         done.check(role[0], messages, poison);
         let pending: (u64, redis::Value, redis::Value, redis::Value) = redis::cmd("XPENDING")
             .arg(STREAM)

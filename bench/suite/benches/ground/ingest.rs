@@ -27,7 +27,7 @@ const LOOK: Duration = Duration::from_secs(3);
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Letters of one run when two builds are compared.
-pub(crate) const COMPARED: u64 = 200_000;
+pub(crate) const COMPARED: u64 = 250_000;
 
 /// Compares two builds of `dlo`, each run on a fresh store. The rate is that of sending. CPU is that of the office until it
 /// is idle, because indexing and merging are part of the cost of a letter.

@@ -1,4 +1,5 @@
-//! What nearly every message carries under well-known names: event type and version, correlation, trace, content type.
+//! What nearly every message carries under well-known names: message id, event type and version, correlation, trace, content
+//! type.
 //!
 //! Filled in where no convention told it. Names are compared in lower case with `-` for `_`; a fact of the transport has its
 //! own names, and gives way to a header of the application.
@@ -15,6 +16,7 @@ enum Field {
     Correlation,
     Trace,
     ContentType,
+    MessageId,
 }
 
 /// Names of the application's headers. Sorted; the number is the rank: of several names the lowest speaks.
@@ -22,6 +24,7 @@ const HEADERS: &[(&str, Field, u8)] = &[
     ("--typeid--", Field::EventType, 4),
     ("b3", Field::Trace, 4),
     ("ce-datacontenttype", Field::ContentType, 2),
+    ("ce-id", Field::MessageId, 3),
     ("ce-traceparent", Field::Trace, 2),
     ("ce-type", Field::EventType, 2),
     ("cloudevents:type", Field::EventType, 2),
@@ -35,11 +38,15 @@ const HEADERS: &[(&str, Field, u8)] = &[
     ("eventversion", Field::EventVersion, 1),
     ("googclient-traceparent", Field::Trace, 3),
     ("jmscorrelationid", Field::Correlation, 3),
+    ("jmsmessageid", Field::MessageId, 2),
     ("jmstype", Field::EventType, 4),
     ("kafka-correlationid", Field::Correlation, 3),
+    ("message-id", Field::MessageId, 1),
     ("message-type", Field::EventType, 3),
     ("message-version", Field::EventVersion, 3),
+    ("messageid", Field::MessageId, 1),
     ("messagetype", Field::EventType, 3),
+    ("nats-msg-id", Field::MessageId, 2),
     ("schema-version", Field::EventVersion, 2),
     ("schemaversion", Field::EventVersion, 2),
     ("trace-id", Field::Trace, 5),
@@ -52,6 +59,7 @@ const HEADERS: &[(&str, Field, u8)] = &[
     ("x-correlation-id", Field::Correlation, 2),
     ("x-event-type", Field::EventType, 1),
     ("x-event-version", Field::EventVersion, 1),
+    ("x-message-id", Field::MessageId, 1),
     ("x-message-type", Field::EventType, 3),
     ("x-schema-version", Field::EventVersion, 2),
     ("x-trace-id", Field::Trace, 5),
@@ -62,7 +70,9 @@ const FACTS: &[(&str, Field, u8)] = &[
     ("awstraceheader", Field::Trace, 8),
     ("content-type", Field::ContentType, 8),
     ("correlation-id", Field::Correlation, 8),
+    ("message-id", Field::MessageId, 8),
     ("message-type", Field::EventType, 8),
+    ("messageid", Field::MessageId, 8),
     ("type", Field::EventType, 8),
 ];
 
@@ -71,7 +81,7 @@ const LONGEST: usize = 32;
 
 /// Fills in what the conventions left open.
 pub(super) fn fill(reading: &mut Reading, message: &Message) {
-    let mut best: [Option<(u8, &Header)>; 5] = [None; 5];
+    let mut best: [Option<(u8, &Header)>; 6] = [None; 6];
     for header in message.headers.iter() {
         let Some((field, rank)) = known(&header.name) else { continue };
         let slot = &mut best[field as usize];
@@ -92,6 +102,7 @@ pub(super) fn fill(reading: &mut Reading, message: &Message) {
     or(&mut reading.event_type, text(Field::EventType, limits::NAME));
     or(&mut reading.event_version, text(Field::EventVersion, limits::NAME));
     or(&mut reading.correlation_id, text(Field::Correlation, limits::ID));
+    or(&mut reading.message_id, text(Field::MessageId, limits::ID));
     or(&mut reading.content_type, text(Field::ContentType, limits::NAME));
     if reading.trace_id.is_none() {
         reading.trace_id = text(Field::Trace, limits::ID).and_then(trace_id);
@@ -142,6 +153,23 @@ mod tests {
             assert!(table.is_sorted_by(|a, b| a.0 < b.0));
             assert!(table.iter().all(|(name, _, _)| name.len() <= LONGEST && !name.contains('_')));
         }
+    }
+
+    #[test]
+    fn a_message_id_is_read_from_the_names_of_brokers_and_of_applications() {
+        let read = |name: &str| {
+            let mut message = Message::default();
+            message.headers.push_text(name, "m-290");
+            let mut reading = Reading::default();
+            fill(&mut reading, &message);
+            reading.message_id
+        };
+        for name in
+            ["rabbitmq:message-id", "amqp1:message-id", "Nats-Msg-Id", "sqs:MessageId", "X-Message-Id"]
+        {
+            assert_eq!(read(name).as_deref(), Some("m-290"), "{name}");
+        }
+        assert_eq!(read("message-identity"), None);
     }
 
     #[test]

@@ -43,17 +43,6 @@ impl Found {
     }
 }
 
-/// Whether the broker gave this message a place or a name that no other message will ever have.
-pub(super) fn has_coordinates(origin: &Origin) -> bool {
-    let named_by_broker = match origin.broker {
-        BrokerKind::Sqs | BrokerKind::Redis | BrokerKind::Pubsub | BrokerKind::Sql => true,
-        BrokerKind::Kafka | BrokerKind::Nats | BrokerKind::Memory | BrokerKind::Http => true,
-        // The id of such a message is what its producer wrote, on every copy of it.
-        BrokerKind::Rabbitmq | BrokerKind::Amqp1 | BrokerKind::Stomp => false,
-    };
-    origin.offset.is_some() || (named_by_broker && origin.message_id.is_some())
-}
-
 /// The letter of a message. It has no dedupe key only where the broker gives no coordinates.
 pub(super) fn letter(
     admission: &Admission,
@@ -67,15 +56,17 @@ pub(super) fn letter(
     let replay = envelope::replay_mark(&message.headers);
     let consumer = story.consumer_group.or(reading.consumer);
     let dedupe = match &own {
-        Some(origin) if has_coordinates(origin) => origin.dedupe_key(
+        Some(origin) if origin.has_coordinates() => origin.dedupe_key(
             source,
             consumer.as_deref(),
             replay.as_ref().map(|mark| mark.replay_id.as_str()),
         ),
         _ => found_key(source, &place, record.as_ref()),
     };
-    let mut draft =
-        Draft::new(source.to_owned(), own.or(record).or(reading.origin).unwrap_or(place), message);
+    let id = message_id(&place, own.is_some() || replay.is_some(), reading.message_id);
+    let mut origin = own.or(record).or(reading.origin).unwrap_or(place);
+    origin.message_id = origin.message_id.or(id);
+    let mut draft = Draft::new(source.to_owned(), origin, message);
     draft.event_type = reading.event_type;
     draft.event_version = reading.event_version;
     draft.correlation_id = reading.correlation_id;
@@ -104,11 +95,20 @@ pub(super) fn letter(
     admission.admit(draft, Manner::Mend, Dedupe::Exactly(dedupe), now)
 }
 
+/// The id under which people look for a message of which only the queue is known. `ours`: our runtime or a replay sent it to
+/// this queue.
+fn message_id(place: &Origin, ours: bool, producer: Option<String>) -> Option<String> {
+    match place.broker {
+        // The service keeps its id when it moves a message to a dead-letter queue.
+        BrokerKind::Sqs if !ours => place.message_id.clone().or(producer),
+        // What we send to a stream has an id of ours in the place of the producer's.
+        BrokerKind::Nats if ours => None,
+        _ => producer,
+    }
+}
+
 /// The key of what was found at a place; of one record of many, if it points to many.
 fn found_key(source: &str, place: &Origin, record: Option<&Origin>) -> Option<DedupeKey> {
-    if !has_coordinates(place) {
-        return None;
-    }
     let part = record.map(|record| {
         format!("{}/{:?}/{:?}/{:?}", record.queue, record.partition, record.offset, record.message_id)
     });

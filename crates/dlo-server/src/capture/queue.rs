@@ -257,7 +257,7 @@ impl Drain {
             let redelivered = delivery.redelivered || delivery.origin.broker == BrokerKind::Amqp1;
             let (message, place, unsettled) = delivery.split();
             // A place of its own makes a key of its own: no digest is needed.
-            let digest = (!admit::has_coordinates(&place)).then(|| Digest::of(&message));
+            let digest = (!place.has_coordinates()).then(|| Digest::of(&message));
             let mut found = Found::new(&spec.dlq, &spec.mapper, message, place);
             (found.published_at, found.deliveries) = (published_at, deliveries);
             let whole = match found.is_pointer() {

@@ -4,6 +4,7 @@
 //! it is told).
 
 mod child;
+mod ids;
 mod keys;
 mod orders;
 mod outage;

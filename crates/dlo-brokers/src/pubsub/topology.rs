@@ -62,30 +62,17 @@ impl PubsubBroker {
         let project = &self.connection.config.project;
         let (queue, dlq) = (self.connection.topic(&spec.queue)?, self.connection.topic(&spec.dlq)?);
         let mut steps = Vec::new();
-        for (path, what, retention) in [
-            (&dlq, "dead-letter topic", None),
-            (
-                &queue,
-                "topic",
-                spec.retention.map(|asked| seconds(asked).clamp(SHORTEST_RETENTION, LONGEST_RETENTION)),
-            ),
-        ] {
+        let retention =
+            spec.retention.map(|asked| seconds(asked).clamp(SHORTEST_RETENTION, LONGEST_RETENTION));
+        for (path, what, retention) in [(&dlq, "dead-letter topic", retention), (&queue, "topic", None)] {
             if self.look::<Value>(path).await?.is_none() {
                 steps.push(create_topic(path, what, retention));
             }
         }
         let office = names::subscription(project, &dlq, OFFICE)?;
-        if self.look::<Subscription>(&office).await?.is_none() {
-            let what = format!(
-                "create subscription `{}` that keeps dead letters for the office",
-                names::short(&office)
-            );
-            let command = format!(
-                "gcloud pubsub subscriptions create {office} --topic={dlq} --expiration-period=never"
-            );
-            let body = asked(&self.connection.config, &dlq, None);
-            steps.push((TopologyChange::create(what).by(command), Step::Create { path: office, body }));
-        }
+        let body = asked(&self.connection.config, &dlq, None);
+        let there = self.look::<Subscription>(&office).await?;
+        steps.extend(office_subscription(office, &dlq, body, retention, there));
         if let Some(group) = &spec.group {
             let path = names::subscription(project, &queue, group)?;
             let there = self.look::<Subscription>(&path).await?;
@@ -150,6 +137,39 @@ impl PubsubBroker {
             Err(failure) => Err(failure.of(path)),
         }
     }
+}
+
+/// The subscription that keeps dead letters for the office: made, or given a retention that is not shorter than asked for.
+fn office_subscription(
+    path: String,
+    dlq: &str,
+    mut body: Value,
+    retention: Option<u64>,
+    there: Option<Subscription>,
+) -> Option<(TopologyChange, Step)> {
+    let name = names::short(&path);
+    let flag = retention.map(|seconds| format!(" --message-retention-duration={seconds}s"));
+    let Some(there) = there else {
+        let what = format!("create subscription `{name}` that keeps dead letters for the office");
+        let flag = flag.unwrap_or_default();
+        let command = format!(
+            "gcloud pubsub subscriptions create {path} --topic={dlq} --expiration-period=never{flag}"
+        );
+        if let Some(seconds) = retention {
+            body["messageRetentionDuration"] = json!(format!("{seconds}s"));
+        }
+        return Some((TopologyChange::create(what).by(command), Step::Create { path, body }));
+    };
+    let now = there.retention_seconds();
+    let (seconds, flag) = retention.filter(|asked| *asked > now).zip(flag)?;
+    let what = format!("keep dead letters in subscription `{name}` for {seconds} s instead of {now} s");
+    let command = format!("gcloud pubsub subscriptions update {path}{flag}");
+    let change = TopologyChange { gravity: Gravity::Weak, ..TopologyChange::mend(what) };
+    let body = json!({
+        "subscription": { "name": path, "messageRetentionDuration": format!("{seconds}s") },
+        "updateMask": "messageRetentionDuration",
+    });
+    Some((change.by(command), Step::Patch { path, body }))
 }
 
 fn create_topic(path: &str, what: &str, retention: Option<u64>) -> (TopologyChange, Step) {

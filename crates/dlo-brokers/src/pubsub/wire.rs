@@ -73,6 +73,16 @@ pub(super) struct Subscription {
     pub(super) topic: String,
     pub(super) ack_deadline_seconds: u64,
     pub(super) dead_letter_policy: Option<DeadLetterPolicy>,
+    /// Seconds, such as `604800s`.
+    pub(super) message_retention_duration: Option<String>,
+}
+
+impl Subscription {
+    /// How long it keeps a message that was not acknowledged; the service's default is seven days.
+    pub(super) fn retention_seconds(&self) -> u64 {
+        let told = self.message_retention_duration.as_deref().and_then(|text| text.strip_suffix('s'));
+        told.and_then(|seconds| seconds.parse().ok()).unwrap_or(7 * 24 * 60 * 60)
+    }
 }
 
 impl WireMessage {

@@ -35,8 +35,10 @@ impl Template {
     const QUEUE: &str = "{queue}";
 
     /// The usual name among the users of a broker, within what the broker allows in names.
-    fn usual(kind: BrokerKind) -> Self {
+    fn usual(kind: BrokerKind, flavour: Option<&str>) -> Self {
         let name = match kind {
+            // Service Bus has one for every queue and allows no other.
+            BrokerKind::Amqp1 if flavour == Some("servicebus") => "{queue}/$deadletterqueue",
             BrokerKind::Redis => "{queue}:dlq",
             BrokerKind::Sqs => "{queue}-dlq",
             BrokerKind::Sql => "{queue}_dlq",
@@ -118,11 +120,12 @@ pub(super) fn brokers(root: &Section<'_>) -> Vec<Broker> {
 }
 
 fn template(section: &Section<'_>, kind: BrokerKind) -> Template {
-    let Some(text) = section.name("dlq") else { return Template::usual(kind) };
+    let usual = Template::usual(kind, section.text("flavour").as_deref());
+    let Some(text) = section.name("dlq") else { return usual };
     if !text.contains(Template::QUEUE) {
         let what = format!(
             "names the dead-letter queue of every queue, so it needs `{{queue}}` in it, such as \"{}\"",
-            Template::usual(kind).0
+            usual.0
         );
         section.problem("dlq", what);
     }

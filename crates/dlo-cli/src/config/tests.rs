@@ -280,6 +280,20 @@ dlq = "elsewhere"
 }
 
 #[test]
+fn the_dead_letter_queue_of_service_bus_is_the_one_inside_the_queue() {
+    let name = |flavour: &str| {
+        let text = format!(
+            "[brokers.bus]\nkind = \"amqp1\"\nurl = \"amqps://x.servicebus.windows.net\"\n{flavour}\n\
+             [[sources]]\nname = \"orders\"\nbroker = \"bus\""
+        );
+        parse(&text).unwrap().sources[0].dlq.clone().unwrap()
+    };
+    assert_eq!(name("flavour = \"servicebus\""), "orders/$deadletterqueue");
+    assert_eq!(name("flavour = \"servicebus\"\ndlq = \"{queue}-dead\""), "orders-dead");
+    assert_eq!(name("flavour = \"artemis\""), "orders.dlq");
+}
+
+#[test]
 fn how_a_source_is_captured_is_read() {
     let config = parse(
         r#"

@@ -17,6 +17,8 @@ pub(crate) enum Exit {
     Refused = 4,
     /// The server did not answer.
     Unreachable = 5,
+    /// A replay went on to its end, and letters of it died again.
+    CameBack = 6,
 }
 
 /// A command that did not succeed.

@@ -46,7 +46,7 @@ coded! {
         FoundUnsent = 6 => "found_unsent",
         /// A receipt says that it was handled.
         Confirm = 7 => "confirm",
-        /// The consumer passed it and the window is over.
+        /// Of former versions: the consumer passed it, or its queue was empty, and the window is over.
         Presume = 8 => "presume",
         /// It came back with a new death.
         DieAgain = 9 => "die_again",
@@ -59,6 +59,8 @@ coded! {
         SettleRecovered = 14 => "settle_recovered",
         /// A person says that it was not handled.
         SettleOpen = 15 => "settle_open",
+        /// The position of the consumer group is behind it and the window is over.
+        Pass = 16 => "pass",
     }
 }
 
@@ -79,7 +81,7 @@ impl Step {
             (Self::Release, Claimed) | (Self::Restore, Archived) => Open,
             (Self::Send, Claimed) | (Self::FoundSent, InDoubt) => Sent,
             (Self::Doubt, Claimed) => InDoubt,
-            (Self::Confirm, Sent | InDoubt | Claimed) | (Self::Presume, Sent) => Recovered,
+            (Self::Confirm, Sent | InDoubt | Claimed) | (Self::Presume | Self::Pass, Sent) => Recovered,
             // Claimed and in doubt too: the new death can arrive before the record that it was sent.
             (Self::DieAgain, Claimed | Sent | InDoubt | Recovered) => Open,
             (Self::Discard, Open) => Discarded,
@@ -249,6 +251,7 @@ mod tests {
             "in_doubt -settle_recovered-> recovered",
             "sent -settle_open-> open",
             "in_doubt -settle_open-> open",
+            "sent -pass-> recovered",
         ];
         assert_eq!(legal, picture);
     }

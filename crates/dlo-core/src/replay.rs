@@ -22,7 +22,7 @@ use crate::codes::coded;
 use crate::id::{LetterId, ReplayId};
 use crate::time::Timestamp;
 
-pub use planner::{PlanPolicy, SourcePolicy};
+pub use planner::{PlanPolicy, PlanRefusal, PlannerIdentity, SourcePolicy};
 pub use settings::{DoubtPolicy, Guards, Pace, Repairing, Settings, Target};
 
 coded! {
@@ -82,7 +82,8 @@ coded! {
         Sent = 4 => "sent",
         /// A receipt says that it was handled.
         Confirmed = 5 => "confirmed",
-        /// The consumer passed it, and it did not come back within the window.
+        /// The queue was seen empty, and it did not come back within the window: probably handled. Before [`Self::Passed`] was
+        /// told apart, this was also what the position of the consumer had passed.
         Presumed = 6 => "presumed",
         /// It died again.
         Returned = 7 => "returned",
@@ -96,6 +97,8 @@ coded! {
         Released = 11 => "released",
         /// It cannot be sent (too large, repair failed, queue refuses it); the letter is open again.
         Refused = 12 => "refused",
+        /// The position of the consumer group is behind it, and it did not come back within the window.
+        Passed = 13 => "passed",
     }
 }
 
@@ -106,6 +109,7 @@ impl ItemState {
             self,
             Self::Confirmed
                 | Self::Presumed
+                | Self::Passed
                 | Self::Returned
                 | Self::Unknown
                 | Self::Short
@@ -117,12 +121,13 @@ impl ItemState {
     /// Whether a later letter of its key may go, where order matters. What is unknown did not come back within its window;
     /// what was short is in other hands. What came back, was refused or is open again holds up those behind it.
     pub const fn clears_key(self) -> bool {
-        matches!(self, Self::Confirmed | Self::Presumed | Self::Unknown | Self::Short)
+        matches!(self, Self::Confirmed | Self::Passed | Self::Presumed | Self::Unknown | Self::Short)
     }
 
     /// Whether it was certainly handed to the broker by this replay.
     pub const fn was_sent(self) -> bool {
-        matches!(self, Self::Sent | Self::Confirmed | Self::Presumed | Self::Returned | Self::Unknown)
+        use ItemState::{Confirmed, Passed, Presumed, Returned, Sent, Unknown};
+        matches!(self, Sent | Confirmed | Passed | Presumed | Returned | Unknown)
     }
 }
 
@@ -145,6 +150,17 @@ impl ItemCounts {
 
     pub fn merge(&mut self, other: &Self) {
         self.0.iter_mut().zip(other.0).for_each(|(mine, theirs)| *mine += theirs);
+    }
+
+    /// Known to be handled. What is only presumed is not in it.
+    pub const fn handled(&self) -> u64 {
+        self.get(ItemState::Confirmed) + self.get(ItemState::Passed)
+    }
+
+    /// Of those that were handled or came back, the part that was handled; nothing while there is none.
+    pub fn success(&self) -> Option<f64> {
+        let known = self.handled() + self.get(ItemState::Returned);
+        (known > 0).then(|| self.handled() as f64 / known as f64)
     }
 
     /// Handed to the broker, whatever came of it.

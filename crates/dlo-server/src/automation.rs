@@ -140,9 +140,18 @@ fn open_letters(office: &Office, rule: &AutomationRule) -> Option<Query> {
 }
 
 /// Who does it, for the audit log.
+/// Whether a rule of this office acts under this name.
+pub(crate) fn is_rule(office: &Office, author: &str) -> bool {
+    office.config.automation.iter().any(|rule| author_of(rule) == author)
+}
+
+fn author_of(rule: &AutomationRule) -> String {
+    format!("rule {}", rule.name)
+}
+
 fn deed(rule: &AutomationRule) -> Deed {
     Deed {
-        author: format!("rule {}", rule.name),
+        author: author_of(rule),
         reason: Some(format!("the rule `{}` means it: {}", rule.name, rule.query)),
         reference: None,
     }

@@ -85,6 +85,8 @@ impl ReplayRules {
         let one = |source: &SourceReplay| SourcePolicy {
             approvals: source.approvals,
             order: source.settings.order,
+            critical: source.critical,
+            counts_traffic: source.counts_traffic,
         };
         PlanPolicy {
             sources: self.sources.iter().map(|(name, source)| (name.clone(), one(source))).collect(),

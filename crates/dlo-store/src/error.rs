@@ -4,7 +4,7 @@
 
 use dlo_core::id::{GroupId, LetterId, ReplayId};
 use dlo_core::letter::Status;
-use dlo_core::replay::ReplayState;
+use dlo_core::replay::{PlanRefusal, ReplayState};
 
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
@@ -25,6 +25,10 @@ pub enum StoreError {
     /// It stands elsewhere than the caller thought. Nothing was changed: look again, then decide.
     #[error("the replay is {found}; {what}")]
     Conflict { found: ReplayState, what: String },
+
+    /// Nothing was written.
+    #[error(transparent)]
+    PlanRefused(PlanRefusal),
 
     /// Somebody wrote it meanwhile. Nothing was changed: read it again, then decide.
     #[error("it was changed meanwhile: version {found} is there now, {known} was read")]

@@ -19,8 +19,8 @@ pub(crate) struct Move {
 }
 
 use ItemState::{
-    Claimed, Confirmed, Frozen, InDoubt, Intended, Presumed, Refused, Released, Returned, Sent, Short,
-    Unknown,
+    Claimed, Confirmed, Frozen, InDoubt, Intended, Passed, Presumed, Refused, Released, Returned, Sent,
+    Short, Unknown,
 };
 
 impl Move {
@@ -38,11 +38,11 @@ impl Move {
     pub(crate) const DOUBT: Self = Self::new(&[Intended], InDoubt, Some(Step::Doubt));
     pub(crate) const GIVE_BACK: Self = Self::new(&[Claimed], Released, Some(Step::Release));
     pub(crate) const RECEIPT: Self =
-        Self::new(&[Intended, Sent, InDoubt, Presumed, Unknown], Confirmed, Some(Step::Confirm));
+        Self::new(&[Intended, Sent, InDoubt, Passed, Presumed, Unknown], Confirmed, Some(Step::Confirm));
     /// Claimed too: the death proves that it was published, whatever a reading back found. The letter's step is part of
     /// the death.
     pub(crate) const COME_BACK: Self =
-        Self::new(&[Claimed, Intended, Sent, InDoubt, Presumed, Unknown, Confirmed], Returned, None);
+        Self::new(&[Claimed, Intended, Sent, InDoubt, Passed, Presumed, Unknown, Confirmed], Returned, None);
 
     pub(crate) fn takes(&self, state: ItemState) -> bool {
         self.from.contains(&state)
@@ -53,8 +53,8 @@ impl Move {
         match self.to {
             InDoubt => true,
             Intended => self.from == [InDoubt],
-            Frozen | Claimed | Sent | Confirmed | Presumed | Returned | Unknown | Short | Released
-            | Refused => false,
+            Frozen | Claimed | Sent | Confirmed | Passed | Presumed | Returned | Unknown | Short
+            | Released | Refused => false,
         }
     }
 }
@@ -71,13 +71,15 @@ impl SendEnd {
 }
 
 impl Settling {
-    /// The letter of an item that is unknown is still sent, so that a person may settle it too.
+    /// The letter of an item that is presumed or unknown is still sent, so that a person may settle it too.
     pub(crate) fn as_move(self) -> Move {
         match self {
             Self::FoundSent => Move::new(&[InDoubt], Sent, Some(Step::FoundSent)),
             Self::FoundUnsent => Move::new(&[InDoubt], Claimed, Some(Step::FoundUnsent)),
-            Self::Recovered => Move::new(&[InDoubt, Sent, Unknown], Confirmed, Some(Step::SettleRecovered)),
-            Self::Open => Move::new(&[InDoubt, Sent, Unknown], Released, Some(Step::SettleOpen)),
+            Self::Recovered => {
+                Move::new(&[InDoubt, Sent, Presumed, Unknown], Confirmed, Some(Step::SettleRecovered))
+            }
+            Self::Open => Move::new(&[InDoubt, Sent, Presumed, Unknown], Released, Some(Step::SettleOpen)),
         }
     }
 }
@@ -85,7 +87,8 @@ impl Settling {
 impl Conclusion {
     pub(crate) fn as_move(self) -> Move {
         match self {
-            Self::Presumed => Move::new(&[Sent], Presumed, Some(Step::Presume)),
+            Self::Passed => Move::new(&[Sent], Passed, Some(Step::Pass)),
+            Self::Presumed => Move::new(&[Sent], Presumed, None),
             Self::Unknown => Move::new(&[Sent], Unknown, None),
         }
     }

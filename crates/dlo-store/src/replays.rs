@@ -124,7 +124,7 @@ pub trait Replays: Send + Sync + std::fmt::Debug {
     /// Items that came back after `since`, with the class and time of the new death, oldest first.
     async fn returns(&self, id: ReplayId, since: Timestamp, most: usize) -> Result<Vec<Return>, StoreError>;
 
-    /// Ends sent items as presumed (the letter is recovered) or unknown (it stays sent). Others are left.
+    /// Ends sent items as passed (the letter is recovered), presumed or unknown (it stays sent). Others are left.
     async fn conclude(
         &self,
         run: &Run<'_>,
@@ -136,7 +136,7 @@ pub trait Replays: Send + Sync + std::fmt::Debug {
     /// Gives claimed items back, up to `most`: their letters are open again. How many; zero when none is left.
     async fn give_back(&self, run: &Run<'_>, most: usize, now: Timestamp) -> Result<u64, StoreError>;
 
-    /// Receipts of the runtime: each item that was intended, sent, in doubt, presumed or unknown is confirmed and its
+    /// Receipts of the runtime: each item that was intended, sent, in doubt, passed, presumed or unknown is confirmed and its
     /// letter recovered. One answer each: whether there is such an item.
     async fn receipts(
         &self,
@@ -276,15 +276,19 @@ pub enum Settling {
     FoundSent,
     /// Read back: it is not there, or sending it again is safe. Claimed again.
     FoundUnsent,
-    /// A person says that it was handled; in doubt or sent.
+    /// A person says that it was handled; in doubt, sent, presumed or unknown.
     Recovered,
-    /// A person says that it was not; in doubt or sent. The letter is open again.
+    /// A person says that it was not; in doubt, sent, presumed or unknown. The letter is open again.
     Open,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Conclusion {
+    /// The position of the consumer group is behind it. The letter is recovered.
+    Passed,
+    /// The queue was seen empty after it was sent. The letter stays sent.
     Presumed,
+    /// Nothing is known. The letter stays sent.
     Unknown,
 }
 

@@ -2,6 +2,8 @@
 //!
 //! `DLO_KILL_ROUNDS` says how often (8 by default); the bar of the project is 100.
 
+mod plan;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -6,6 +6,7 @@
 
 mod kinds;
 mod part;
+mod refusal;
 #[cfg(test)]
 mod tests;
 
@@ -23,6 +24,7 @@ pub use kinds::Kind;
 use kinds::Kinds;
 use part::Draft;
 pub use part::{Member, Part, largest};
+pub use refusal::{PlanRefusal, PlannerIdentity};
 
 /// Letters of one plan at most.
 pub const MOST_MEMBERS: usize = 1_000_000;
@@ -40,6 +42,8 @@ pub struct PlanPolicy {
     pub settings: BTreeMap<String, Settings>,
     /// Nothing is written of a plan without members; it is answered all the same.
     pub unless_empty: bool,
+    /// Who makes the plan.
+    pub planner: PlannerIdentity,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -48,6 +52,10 @@ pub struct SourcePolicy {
     pub approvals: u8,
     /// Order per key matters: superseded letters and keys that span classes are held back.
     pub order: bool,
+    /// What is in doubt there is for a person and never sent again.
+    pub critical: bool,
+    /// Its broker tells how much its queue gets, so that a share of it can be asked for.
+    pub counts_traffic: bool,
 }
 
 /// A letter that matches.
@@ -212,16 +220,20 @@ impl<'p> Planner<'p> {
         }
     }
 
-    /// Decides what needs the whole view.
-    pub fn finish(mut self) -> Plan {
+    /// Decides what needs the whole view, and whether the plan is allowed.
+    pub fn finish(mut self) -> Result<Plan, PlanRefusal> {
         self.leave_out_superseded();
         self.leave_out_spanning();
         let parts = self.parts();
         let approvals_needed = self.approvals_needed(&parts);
+        self.policy.planner.check(approvals_needed)?;
+        for part in &parts {
+            self.policy.check(&part.source, self.settings_of(&part.source))?;
+        }
         let held_by = |why: Exclusion| self.held_by.filter(|_| why == Exclusion::Held);
         let excluded = self.excluded.into_iter();
         let excluded = excluded.map(|(why, count)| Excluded { why, count, held_by: held_by(why) }).collect();
-        Plan { parts, excluded, approvals_needed }
+        Ok(Plan { parts, excluded, approvals_needed })
     }
 
     /// A later message of the key was recovered: sending an older one behind it would undo what it did.

@@ -6,6 +6,7 @@
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use dlo_core::replay::PlanRefusal;
 use dlo_store::StoreError;
 use serde::Serialize;
 
@@ -122,6 +123,7 @@ impl From<StoreError> for Problem {
             StoreError::Conflict { .. } => (StatusCode::CONFLICT, "conflict", None),
             StoreError::Stale { .. } => (StatusCode::PRECONDITION_FAILED, "stale", None),
             StoreError::NotOpen { .. } => (StatusCode::CONFLICT, "not_open", None),
+            StoreError::PlanRefused(why) => return Self::from(why.clone()),
             StoreError::BadCursor => (StatusCode::BAD_REQUEST, "bad_cursor", None),
             StoreError::Unsupported(_) => (StatusCode::UNPROCESSABLE_ENTITY, "unsupported", None),
             StoreError::Overloaded => (StatusCode::TOO_MANY_REQUESTS, "overloaded", Some(1)),
@@ -134,6 +136,23 @@ impl From<StoreError> for Problem {
             tracing::error!(%error, "the store failed");
         }
         Self { retry_after: retry, ..Self::new(status, code, error.to_string()) }
+    }
+}
+
+impl From<PlanRefusal> for Problem {
+    fn from(why: PlanRefusal) -> Self {
+        let (status, code, field) = match &why {
+            PlanRefusal::UnprovenPlanner => (StatusCode::FORBIDDEN, "unproven_planner", None),
+            PlanRefusal::CriticalSource(_) => {
+                (StatusCode::UNPROCESSABLE_ENTITY, "critical_source", Some("doubts"))
+            }
+            PlanRefusal::UncountedTraffic(_) => (StatusCode::UNPROCESSABLE_ENTITY, "bad_pace", Some("share")),
+        };
+        let problem = Self::new(status, code, why.to_string());
+        match field {
+            Some(field) => problem.field(field),
+            None => problem,
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use dlo_core::id::{LetterId, ReplayId};
 use dlo_core::letter::Letter;
 use dlo_core::query::{Compare, Matcher, Op, Query};
 use dlo_core::replay::family::first_state;
-use dlo_core::replay::{Guards, ItemState, Pace, Replay, ReplayState, Settings, Target};
+use dlo_core::replay::{Guards, ItemState, Pace, PlannerIdentity, Replay, ReplayState, Settings, Target};
 use dlo_core::time::Timestamp;
 use dlo_store::replays::{Members, NewReplay, PlanPolicy, Turn};
 use dlo_store::{Page, StoreError};
@@ -201,7 +201,11 @@ async fn send(
         reason: by.reason.unwrap_or_default(),
         expires_at: now.plus(EXPIRES),
         // Letters that a plan leaves out are found again at every look: of them nothing is written.
-        policy: PlanPolicy { unless_empty: true, ..office.config.replay.policy() },
+        policy: PlanPolicy {
+            unless_empty: true,
+            planner: PlannerIdentity::Proven,
+            ..office.config.replay.policy()
+        },
     };
     let replay = office.store.plan(plan, now).await?;
     if replay.counts.total() == 0 {

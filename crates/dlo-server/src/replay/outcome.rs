@@ -70,6 +70,15 @@ enum Progress {
 }
 
 impl Progress {
+    /// What is to be said of an item that did not come back.
+    fn conclusion(&self, item: &Item) -> Conclusion {
+        match self {
+            Self::Positions(_) if self.passed(item) => Conclusion::Passed,
+            Self::EmptyAt(_) if self.passed(item) => Conclusion::Presumed,
+            Self::Positions(_) | Self::EmptyAt(_) | Self::Unknown | Self::Away => Conclusion::Unknown,
+        }
+    }
+
     fn passed(&self, item: &Item) -> bool {
         match self {
             Self::Positions(next) => item.offset.is_some_and(|offset| {
@@ -167,10 +176,9 @@ impl Hand {
             if items.is_empty() {
                 break;
             }
-            let (passed, unknown): (Vec<&Item>, Vec<&Item>) =
-                items.iter().partition(|item| progress.passed(item));
-            for (items, how) in [(passed, Conclusion::Presumed), (unknown, Conclusion::Unknown)] {
-                let numbers: Vec<u64> = items.iter().map(|item| item.number).collect();
+            for how in [Conclusion::Passed, Conclusion::Presumed, Conclusion::Unknown] {
+                let ended = items.iter().filter(|item| progress.conclusion(item) == how);
+                let numbers: Vec<u64> = ended.map(|item| item.number).collect();
                 if !numbers.is_empty() {
                     let lease = self.lease();
                     concluded += self.replays().conclude(&self.run(&lease), &numbers, how, now).await?;

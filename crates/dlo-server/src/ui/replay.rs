@@ -174,10 +174,11 @@ async fn stoppers(office: &Office, changed: &Changed) -> Result<Vec<Stopper>, Fa
 fn outcomes(replay: &Replay) -> Vec<Outcome> {
     let begun = !is_plan(replay.state);
     let told = |state: &ItemState| {
-        // These six are the answer to "did it work", so their zeros are told too.
+        // These are the answer to "did it work", so their zeros are told too.
         let asked = matches!(
             state,
             ItemState::Confirmed
+                | ItemState::Passed
                 | ItemState::Presumed
                 | ItemState::Sent
                 | ItemState::Returned
@@ -196,9 +197,8 @@ fn outcomes(replay: &Replay) -> Vec<Outcome> {
 }
 
 fn success(replay: &Replay) -> Option<String> {
-    let of = |state| replay.counts.get(state);
-    let handled = of(ItemState::Confirmed) + of(ItemState::Presumed);
-    let known = handled + of(ItemState::Returned);
+    let handled = replay.counts.handled();
+    let known = handled + replay.counts.get(ItemState::Returned);
     (known > 0).then(|| {
         let (handled, known) = (words::number(handled), words::number(known));
         format!("{handled} of {known} whose outcome is known were handled")

@@ -57,7 +57,7 @@ impl ReplayLine {
             created: When::new(replay.created_at, now),
             total: words::number(replay.counts.total()),
             sent: words::number(replay.counts.sent()),
-            handled: words::number(of(ItemState::Confirmed) + of(ItemState::Presumed)),
+            handled: words::number(replay.counts.handled()),
             returned: of(ItemState::Returned),
             in_doubt: of(ItemState::InDoubt),
             stop: replay.stop_reason.clone(),

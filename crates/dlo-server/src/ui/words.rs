@@ -93,7 +93,8 @@ pub(crate) const fn item(state: ItemState) -> &'static str {
         ItemState::Intended => "on its way to the broker right now",
         ItemState::Sent => "the broker has it; what the consumer makes of it is waited for",
         ItemState::Confirmed => "a receipt says that it was handled",
-        ItemState::Presumed => "the consumer passed it, and it did not come back in time",
+        ItemState::Passed => "the consumer group is past it, and it did not come back",
+        ItemState::Presumed => "probably handled: no failure seen within the wait time",
         ItemState::Returned => "it died again, and its letter is open with one more death",
         ItemState::Unknown => "its window is over, and nothing is known of it",
         ItemState::InDoubt => "whether it was sent at all is not known; somebody must find out",
@@ -109,7 +110,9 @@ pub(crate) const fn exclusion(why: Exclusion) -> &'static str {
         Exclusion::Exhausted => "replayed as often as a letter may be",
         Exclusion::PointerOnly => "only a pointer; the record itself is gone",
         Exclusion::TooLarge => "larger than is sent",
-        Exclusion::Superseded => "a later message of the same key was handled already, and order matters",
+        Exclusion::Superseded => {
+            "a later message of the same key was sent or handled already, and order matters"
+        }
         Exclusion::KeySpansClasses => "another failure of the same key must go first, and order matters",
         Exclusion::NoTarget => "its source has no queue to send to",
         Exclusion::Held => "in the hand of a replay that has not ended",
@@ -150,7 +153,8 @@ const fn step(step: Step) -> &'static str {
         Step::FoundSent => "Found in the queue: it had been sent",
         Step::FoundUnsent => "Not found in the queue: it had not been sent",
         Step::Confirm => "Confirmed: a receipt says that it was handled",
-        Step::Presume => "Presumed to be handled: the consumer passed it, and it did not come back",
+        Step::Pass => "Handled: the consumer group is past it, and it did not come back",
+        Step::Presume => "Presumed to be handled: it did not come back",
         Step::DieAgain => "Died again",
         Step::Discard => "Discarded",
         Step::Compensate => "Compensated",

@@ -74,6 +74,13 @@ impl Office {
         Self { address, stop: Some(stop), running, data }
     }
 
+    /// Closes the office and returns its data.
+    pub(crate) async fn close(mut self) -> TempDir {
+        self.stop();
+        self.running.await.unwrap().unwrap();
+        self.data
+    }
+
     /// Tells the office to close.
     pub(crate) fn stop(&mut self) {
         drop(self.stop.take());

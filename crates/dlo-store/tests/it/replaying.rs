@@ -21,7 +21,7 @@ pub(crate) fn policy(sources: &[&str]) -> PlanPolicy {
 }
 
 pub(crate) fn ordered() -> PlanPolicy {
-    let order = SourcePolicy { approvals: 0, order: true };
+    let order = SourcePolicy { order: true, ..SourcePolicy::default() };
     PlanPolicy { sources: [("orders".to_string(), order)].into(), ..PlanPolicy::default() }
 }
 

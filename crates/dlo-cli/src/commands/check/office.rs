@@ -16,7 +16,7 @@ pub(super) fn look(client: &Client) -> Finding {
                 "office",
                 format!("nothing answers at {address}\nstart it by `dlo serve`, or name another by --server"),
             ),
-            Exit::Failed | Exit::Usage | Exit::NotFound | Exit::Refused => {
+            Exit::Failed | Exit::Usage | Exit::NotFound | Exit::Refused | Exit::CameBack => {
                 Finding::missing("office", format!("{address} answers, but not as an office: {failure}"))
             }
         };

@@ -77,7 +77,7 @@ pub(super) fn plan(out: Out, replay: &Value) -> Outcome {
             "exhausted" => "replayed as often as allowed (exhausted)".to_string(),
             "pointer_only" => "only a pointer, the record is gone".to_string(),
             "too_large" => "too large".to_string(),
-            "superseded" => "a later message of the same key succeeded".to_string(),
+            "superseded" => "a later message of the same key was sent or handled".to_string(),
             "key_spans_classes" => "another failure of the same key must go first".to_string(),
             "no_target" => "their source has no queue to send to; name its broker in the config".to_string(),
             other => clean(other),
@@ -143,7 +143,8 @@ pub(super) fn standing(replay: &Value) -> String {
     words.push(format!("{} of {} sent", count(number(replay, "sent")), count(number(replay, "total"))));
     for (key, word) in [
         ("confirmed", "confirmed"),
-        ("presumed", "presumed"),
+        ("passed", "passed by the consumer"),
+        ("presumed", "probably handled"),
         ("returned", "came back"),
         ("unknown", "unknown"),
         ("in_doubt", "in doubt"),
@@ -175,7 +176,7 @@ fn progress(out: Out, replay: &Value) -> Outcome {
         out.line(out.paint(&format!("waits: {}", clean(why)), Tone::Warn))?;
     }
     if let Some(rate) = replay.get("success_rate").and_then(Value::as_f64) {
-        out.line(format!("of those with an outcome {:.1}% were handled", rate * 100.0))?;
+        out.line(format!("of those whose outcome is known {:.1}% were handled", rate * 100.0))?;
     }
     Ok(())
 }

@@ -2,6 +2,7 @@
 //!
 //! The office tells by server-sent events. A line that breaks is opened again; the replay does not depend on it.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::time::{Duration, Instant};
 
@@ -12,12 +13,15 @@ use serde_json::Value;
 use super::{number, path, show};
 use crate::client::{Client, text_of};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::output::{Out, Progress, clean, say};
+use crate::output::{Out, Progress, clean, letters, say};
 
 /// Cells of the bar.
 const CELLS: u64 = 30;
 /// How often, at most, a line is written where nothing can be rewritten.
 const PLAIN: Duration = Duration::from_secs(5);
+/// Letters that died again of which the group is looked up, and groups that are named.
+const LOOKED_AT: u64 = 20;
+const GROUPS: usize = 3;
 /// How often a broken line is opened again before it is given up.
 const TRIES: u32 = 5;
 
@@ -51,8 +55,24 @@ pub(super) fn run(client: &Client, out: Out, id: ReplayId) -> Outcome {
             Exit::Refused,
             format!("it does not go on by itself; when it should: dlo replay resume {id}"),
         )),
+        _ if number(&replay, "returned") > 0 => Err(came_back(client, &replay)?),
         _ => Ok(()),
     }
+}
+
+/// Says in which groups the letters are that died again, the largest first.
+fn came_back(client: &Client, replay: &Value) -> Outcome<Failure> {
+    let mut groups: BTreeMap<String, u64> = BTreeMap::new();
+    for item in super::items::of(client, replay, Some("returned"), LOOKED_AT)? {
+        let letter = client.get(&format!("/api/v1/letters/{}", text_of(&item, "letter")), &[])?;
+        *groups.entry(text_of(&letter, "group_id")).or_default() += 1;
+    }
+    let mut groups: Vec<(String, u64)> = groups.into_iter().collect();
+    groups.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let named: Vec<String> =
+        groups.iter().take(GROUPS).map(|(group, _)| format!("dlo groups show {group}")).collect();
+    let died = format!("{} died again", letters(number(replay, "returned")));
+    Ok(Failure::new(Exit::CameBack, format!("{died}; they are now in: {}", named.join(", "))))
 }
 
 /// Follows one line of events. True: there is nothing more to wait for.
@@ -107,7 +127,7 @@ impl Screen {
 fn bar(replay: &Value) -> String {
     let total = number(replay, "total").max(1);
     let cells = |many: u64| usize::try_from((many * CELLS).div_ceil(total)).unwrap_or(0);
-    let handled = number(replay, "confirmed") + number(replay, "presumed");
+    let handled = number(replay, "confirmed") + number(replay, "passed");
     let back = number(replay, "returned") + number(replay, "refused") + number(replay, "in_doubt");
     let under_way = number(replay, "sent").saturating_sub(handled + number(replay, "returned"));
     let mut drawn: String =
@@ -125,7 +145,7 @@ mod tests {
 
     #[test]
     fn a_bar_shows_every_outcome_and_never_grows() {
-        let replay = json!({"total": 100, "sent": 50, "confirmed": 20, "presumed": 10, "returned": 5});
+        let replay = json!({"total": 100, "sent": 50, "confirmed": 20, "passed": 10, "returned": 5});
         assert_eq!(bar(&replay), "[█████████▒▒▒▒▒!!··············]");
         let all = json!({"total": 3, "sent": 3, "confirmed": 1, "returned": 2});
         assert_eq!(bar(&all).chars().count(), 32);

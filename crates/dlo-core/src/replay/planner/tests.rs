@@ -5,7 +5,7 @@ mod members;
 use std::time::Duration;
 
 use super::*;
-use crate::replay::Repairing;
+use crate::replay::{DoubtPolicy, Pace, Repairing};
 
 const NOW: Timestamp = Timestamp::from_millis(1_780_000_000_000);
 
@@ -31,10 +31,11 @@ fn candidate(n: u64, class: &'static str) -> Candidate<'static> {
 }
 
 fn policy(order: bool, approvals: u8) -> PlanPolicy {
-    let source = SourcePolicy { approvals, order };
+    let source = SourcePolicy { approvals, order, ..SourcePolicy::default() };
     PlanPolicy {
         sources: [("orders".to_string(), source)].into(),
         max_payload: Some(1_000),
+        planner: PlannerIdentity::Proven,
         ..PlanPolicy::default()
     }
 }
@@ -48,7 +49,7 @@ fn plan_with(policy: &PlanPolicy, settings: &Settings, candidates: &[Candidate<'
     for candidate in candidates {
         planner.offer(candidate).unwrap();
     }
-    planner.finish()
+    planner.finish().unwrap()
 }
 
 fn numbers(part: &Part) -> Vec<u128> {
@@ -127,7 +128,7 @@ fn what_was_overtaken_by_a_recovered_letter_is_left_out() {
     planner.recovered("orders", b"C-1", candidate(2, "A").failed_at);
     planner.recovered("orders", b"C-9", NOW);
     planner.recovered("mail", b"C-1", NOW);
-    let plan = planner.finish();
+    let plan = planner.finish().unwrap();
     assert_eq!(numbers(&plan.parts[0]), [2, 3]);
     assert_eq!(excluded(&plan), [(Exclusion::Superseded, 1)]);
 }
@@ -156,7 +157,7 @@ fn approvals_follow_sources_size_and_repair() {
     assert_eq!(needed(&PlanPolicy { large: Some(1), ..policy(false, 2) }, false, &two), 3);
     assert_eq!(needed(&policy(false, 0), true, &two), 0);
     let mut elsewhere = policy(false, 0);
-    elsewhere.sources.insert("payments".into(), SourcePolicy { approvals: 1, order: false });
+    elsewhere.sources.insert("payments".into(), SourcePolicy { approvals: 1, ..SourcePolicy::default() });
     assert_eq!((needed(&elsewhere, false, &two), needed(&elsewhere, true, &two)), (0, 1));
 }
 
@@ -176,4 +177,40 @@ fn a_letter_whose_record_was_not_fetched_is_a_pointer() {
     assert!(!is_pointer(&headers));
     headers.push_text("dlo-record", "gone");
     assert!(is_pointer(&headers));
+}
+
+fn refusal(policy: &PlanPolicy, settings: &Settings, candidates: &[Candidate<'_>]) -> Option<PlanRefusal> {
+    let mut planner = Planner::new(policy, settings, NOW);
+    for candidate in candidates {
+        planner.offer(candidate).unwrap();
+    }
+    planner.finish().err()
+}
+
+#[test]
+fn a_plan_that_needs_an_approval_is_refused_of_somebody_unproven() {
+    let unproven = |approvals| PlanPolicy { planner: PlannerIdentity::Claimed, ..policy(false, approvals) };
+    let one = [candidate(1, "KeyError")];
+    assert_eq!(refusal(&unproven(1), &Settings::default(), &one), Some(PlanRefusal::UnprovenPlanner));
+    assert_eq!(refusal(&unproven(0), &Settings::default(), &one), None);
+    assert_eq!(refusal(&policy(false, 1), &Settings::default(), &one), None);
+}
+
+#[test]
+fn settings_that_do_not_go_with_a_source_are_refused_only_if_it_has_letters_in_the_plan() {
+    let mut allowed = policy(false, 0);
+    let source = SourcePolicy { critical: true, ..SourcePolicy::default() };
+    allowed.sources.insert("orders".into(), source);
+    let one = [candidate(1, "KeyError")];
+    let again = Settings { doubts: DoubtPolicy::SendAgain, ..Settings::default() };
+    let share = Settings { pace: Pace::Share(0.1), ..Settings::default() };
+    assert_eq!(refusal(&allowed, &again, &one), Some(PlanRefusal::CriticalSource("orders".into())));
+    assert_eq!(refusal(&allowed, &share, &one), Some(PlanRefusal::UncountedTraffic("orders".into())));
+    assert_eq!(refusal(&allowed, &again, &[]), None);
+    // What a source says for itself is judged in the place of what the plan says.
+    allowed.settings.insert("orders".into(), Settings::default());
+    assert_eq!(refusal(&allowed, &again, &one), None);
+    allowed.sources.insert("orders".into(), SourcePolicy { counts_traffic: true, ..SourcePolicy::default() });
+    allowed.settings.clear();
+    assert_eq!((refusal(&allowed, &share, &one), refusal(&allowed, &again, &one)), (None, None));
 }

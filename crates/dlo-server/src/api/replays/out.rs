@@ -45,7 +45,7 @@ pub(crate) struct ReplayOut<'a> {
     total: u64,
     #[serde(flatten)]
     counts: CountsOut,
-    /// Of those with an outcome, how many were handled; nothing while there is none.
+    /// Of those that were handled or came back, the part that was handled; what is presumed is in neither.
     success_rate: Option<f64>,
     by_class: &'a [PlannedKind],
     excluded: &'a [Excluded],
@@ -60,6 +60,7 @@ struct CountsOut {
     waiting: u64,
     sent: u64,
     confirmed: u64,
+    passed: u64,
     presumed: u64,
     returned: u64,
     unknown: u64,
@@ -72,8 +73,6 @@ struct CountsOut {
 impl<'a> ReplayOut<'a> {
     pub(crate) fn new(replay: &'a Replay, children: &'a [Replay], desk: &ReplayDesk) -> Self {
         let of = |state| replay.counts.get(state);
-        let handled = of(ItemState::Confirmed) + of(ItemState::Presumed);
-        let known = handled + of(ItemState::Returned);
         // A plan of several parts waits where its part does.
         let parts = std::iter::once(replay).chain(children);
         let standings: Vec<_> = parts.filter_map(|one| desk.standing(one.id)).collect();
@@ -107,6 +106,7 @@ impl<'a> ReplayOut<'a> {
                 waiting: of(ItemState::Frozen) + of(ItemState::Claimed) + of(ItemState::Intended),
                 sent: replay.counts.sent(),
                 confirmed: of(ItemState::Confirmed),
+                passed: of(ItemState::Passed),
                 presumed: of(ItemState::Presumed),
                 returned: of(ItemState::Returned),
                 unknown: of(ItemState::Unknown),
@@ -115,7 +115,7 @@ impl<'a> ReplayOut<'a> {
                 refused: of(ItemState::Refused),
                 released: of(ItemState::Released),
             },
-            success_rate: (known > 0).then(|| handled as f64 / known as f64),
+            success_rate: replay.counts.success(),
             by_class: &replay.by_class,
             excluded: &replay.excluded,
             doubts: &replay.doubts,

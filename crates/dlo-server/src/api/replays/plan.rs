@@ -10,11 +10,11 @@ use axum::http::{Request, StatusCode};
 use axum::response::{IntoResponse, Response};
 use dlo_core::id::{LetterId, ReplayId};
 use dlo_core::replay::{
-    DoubtPolicy, Guards, ItemState, Pace, Repairing, Replay, ReplayCause, ReplayState, Settings, Target,
+    DoubtPolicy, Guards, ItemState, Pace, PlannerIdentity, Repairing, ReplayCause, Settings, Target,
 };
 use dlo_core::units::HumanDuration;
-use dlo_store::replays::{Members, NewReplay, PlanPolicy, Turn};
-use dlo_store::{Deed, Page};
+use dlo_store::Page;
+use dlo_store::replays::{Members, NewReplay, PlanPolicy};
 use serde::Deserialize;
 
 use super::ReplayOut;
@@ -80,7 +80,10 @@ pub(crate) async fn plan(
     Author(author): Author,
     request: Request<Body>,
 ) -> Answer<Response> {
-    let proven = request.extensions().get::<Proven>().is_some();
+    let planner = match request.extensions().get::<Proven>() {
+        Some(_) => PlannerIdentity::Proven,
+        None => PlannerIdentity::Claimed,
+    };
     let asked: Asked = body::json(request, &office).await?;
     let now = office.now();
     let reason = query_text::note("reason", asked.reason.clone())?.unwrap_or_default();
@@ -89,7 +92,7 @@ pub(crate) async fn plan(
         None => members(&asked, &office)?,
     };
     let rules = &office.config.replay;
-    let policy = PlanPolicy { settings: by_source(&asked, rules)?, ..rules.policy() };
+    let policy = PlanPolicy { settings: by_source(&asked, rules)?, planner, ..rules.policy() };
     let settings = settings(&asked, Settings::default())?;
     if let Some(repair) = &settings.repair {
         // A typo is told now, and not by every letter later.
@@ -116,10 +119,6 @@ pub(crate) async fn plan(
     });
     let failed = |_| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", "the office failed");
     let (replay, children) = planned.await.map_err(failed)??;
-    if let Err(refused) = allowed(&office, &replay, &children, proven) {
-        take_back(&office, &replay, &children).await?;
-        return Err(refused);
-    }
     Ok((StatusCode::CREATED, Json(ReplayOut::new(&replay, &children, &office.replays))).into_response())
 }
 
@@ -157,53 +156,6 @@ async fn came_back(office: &Office, asked: &Asked, replay: ReplayId) -> Answer<M
             Ok(Members::Ids(ids))
         }
     }
-}
-
-/// What can only be said once it is known whose letters they are.
-fn allowed(office: &Office, replay: &Replay, children: &[Replay], proven: bool) -> Answer<()> {
-    if replay.approvals_needed > 0 && !proven {
-        // Under a name that nobody proved a person could plan, and approve it under their own.
-        let detail = "this plan needs an approval, so who makes it proves who it is: use a token with a name ([server.tokens])";
-        return Err(Problem::new(StatusCode::FORBIDDEN, "unproven_planner", detail));
-    }
-    for one in std::iter::once(replay).chain(children) {
-        can_pace(office, one.source.as_deref(), one.settings.pace)?;
-        let source = one.source.as_ref().and_then(|name| office.config.replay.sources.get(name));
-        if source.is_some_and(|source| source.critical) && one.settings.doubts == DoubtPolicy::SendAgain {
-            let name = one.source.as_deref().unwrap_or_default();
-            let detail = format!(
-                "`{name}` is critical: what is in doubt there is for a person, and not sent again; leave `doubts` out, or plan its letters alone"
-            );
-            return Err(Problem::unprocessable("critical_source", detail).field("doubts"));
-        }
-    }
-    Ok(())
-}
-
-/// Refuses a share of traffic that nobody can count.
-pub(super) fn can_pace(office: &Office, source: Option<&str>, pace: Pace) -> Answer<()> {
-    let known = source.and_then(|name| office.config.replay.sources.get(name).map(|found| (name, found)));
-    match (pace, known) {
-        (Pace::Share(_), Some((name, found))) if !found.counts_traffic => {
-            let detail = format!(
-                "the broker of `{name}` does not tell how much its queue gets, so there is no share of it; say a `rate`, in messages a second"
-            );
-            Err(Problem::unprocessable("bad_pace", detail).field("share"))
-        }
-        (Pace::Share(_) | Pace::Rate(_) | Pace::Max, _) => Ok(()),
-    }
-}
-
-/// A plan that is refused is not left for somebody to start.
-async fn take_back(office: &Office, replay: &Replay, children: &[Replay]) -> Answer<()> {
-    let reason = Some("it was refused".to_string());
-    let deed = Deed { author: replay.author.clone(), reason, reference: None };
-    for one in children.iter().chain([replay]) {
-        let turn =
-            Turn { from: one.state, to: ReplayState::Cancelled, stop_reason: None, stop_letters: Vec::new() };
-        office.store.turn(one.id, turn, &deed, office.now()).await?;
-    }
-    Ok(())
 }
 
 fn members(asked: &Asked, office: &Office) -> Answer<Members> {

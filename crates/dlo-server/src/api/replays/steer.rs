@@ -12,14 +12,15 @@ use axum::http::{Request, StatusCode};
 use axum::response::{IntoResponse, Response};
 use dlo_core::id::{LetterId, ReplayId};
 use dlo_core::replay::family::first_state;
-use dlo_core::replay::{ItemState, Replay, ReplayState};
+use dlo_core::replay::{ItemState, PlannerIdentity, Replay, ReplayState, Settings};
 use dlo_store::replays::{Settling, Turn};
 use dlo_store::{Deed, Page, StoreError};
 use serde::Deserialize;
 
 use super::ReplayOut;
-use super::plan::{can_pace, pace};
+use super::plan::pace;
 use crate::api::error::{Answer, Problem};
+use crate::automation;
 use crate::body;
 use crate::guard::Proven;
 use crate::office::Office;
@@ -52,14 +53,29 @@ pub(crate) async fn start(
     if replay.counts.total() == 0 {
         return Err(Problem::new(StatusCode::CONFLICT, "nothing_to_send", "the plan has no letters"));
     }
-    for one in std::iter::once(&replay).chain(&office.store.children(id).await?) {
-        can_pace(&office, one.source.as_deref(), one.settings.pace)?;
-    }
+    allowed(&office, &replay, &office.store.children(id).await?)?;
     approved(&office, &replay, &deed).await?;
     let first = first_state(&replay);
     // The first part of a plan with parts is begun by the desk, as every further one is.
     turn(&office, &replay, first, &deed).await?;
     answer(&office, id).await
+}
+
+/// What a plan was refused for when it was made is refused again: settings of the office may have changed since.
+fn allowed(office: &Office, replay: &Replay, children: &[Replay]) -> Answer<()> {
+    let is_person = office.config.tokens.iter().any(|(name, _)| *name == replay.author);
+    let planner = match is_person || automation::is_rule(office, &replay.author) {
+        true => PlannerIdentity::Proven,
+        false => PlannerIdentity::Claimed,
+    };
+    planner.check(replay.approvals_needed)?;
+    let policy = office.config.replay.policy();
+    for one in std::iter::once(replay).chain(children) {
+        if let Some(source) = &one.source {
+            policy.check(source, &one.settings)?;
+        }
+    }
+    Ok(())
 }
 
 /// Refuses a start that still needs somebody's approval, and says so in the record. The one place of this check.
@@ -257,12 +273,16 @@ pub(crate) async fn adjust(
     let pace = pace(asked.rate, asked.share, asked.max)?.ok_or_else(missing)?;
     let replay = office.store.replay(id).await?;
     let deed = author.looks();
-    for one in std::iter::once(replay).chain(office.store.children(id).await?) {
-        if one.state.is_over() {
-            continue;
-        }
-        can_pace(&office, one.source.as_deref(), pace)?;
-        let settings = dlo_core::replay::Settings { pace, ..one.settings };
+    let mut family = vec![replay];
+    family.extend(office.store.children(id).await?);
+    family.retain(|one| !one.state.is_over());
+    // Refused for one is refused for all: nothing is changed before each was looked at.
+    let policy = office.config.replay.policy();
+    for source in family.iter().filter_map(|one| one.source.as_deref()) {
+        policy.check(source, &Settings { pace, ..Settings::default() })?;
+    }
+    for one in family {
+        let settings = Settings { pace, ..one.settings };
         office.store.adjust(one.id, settings, &deed, office.now()).await?;
     }
     office.replays.ring();
@@ -320,7 +340,7 @@ async fn in_doubt(office: &Office, id: ReplayId, letters: Option<&[LetterId]>) -
     let mut numbers = Vec::new();
     let states: &[ItemState] = match letters {
         None => &[ItemState::InDoubt],
-        Some(_) => &[ItemState::InDoubt, ItemState::Sent, ItemState::Unknown],
+        Some(_) => &[ItemState::InDoubt, ItemState::Sent, ItemState::Presumed, ItemState::Unknown],
     };
     for state in states {
         let mut page = Page::first(Page::MOST);

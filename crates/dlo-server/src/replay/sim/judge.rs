@@ -73,7 +73,11 @@ impl World {
                 && !row.by_person
                 && !matches!(
                     row.state,
-                    ItemState::Confirmed | ItemState::Presumed | ItemState::Short | ItemState::Refused
+                    ItemState::Confirmed
+                        | ItemState::Passed
+                        | ItemState::Presumed
+                        | ItemState::Short
+                        | ItemState::Refused
                 )
         });
         // What was in doubt was in the queue's hands before the others.
@@ -149,8 +153,8 @@ impl World {
             self.fault(format!("a letter is {} and in the queue", row.state));
         }
         let stands = match row.state {
-            ItemState::Confirmed | ItemState::Presumed => Stands::Recovered,
-            ItemState::Unknown | ItemState::Sent => Stands::Sent,
+            ItemState::Confirmed | ItemState::Passed => Stands::Recovered,
+            ItemState::Presumed | ItemState::Unknown | ItemState::Sent => Stands::Sent,
             ItemState::Returned | ItemState::Released | ItemState::Refused | ItemState::Frozen => {
                 Stands::Open
             }

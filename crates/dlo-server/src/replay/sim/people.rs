@@ -54,6 +54,7 @@ impl World {
             ItemState::Intended
                 | ItemState::Sent
                 | ItemState::InDoubt
+                | ItemState::Passed
                 | ItemState::Presumed
                 | ItemState::Unknown
         );

@@ -76,7 +76,11 @@ impl World {
         let good = |row: &Row| {
             matches!(
                 row.state,
-                ItemState::Confirmed | ItemState::Presumed | ItemState::Short | ItemState::Refused
+                ItemState::Confirmed
+                    | ItemState::Passed
+                    | ItemState::Presumed
+                    | ItemState::Short
+                    | ItemState::Refused
             )
         };
         let key = &self.rows[number].key;

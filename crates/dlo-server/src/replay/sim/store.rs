@@ -309,12 +309,11 @@ impl Replays for Book {
                 if world.rows[number].state != ItemState::Sent {
                     continue;
                 }
-                world.check_conclusion(number as u64, how == Conclusion::Presumed, now);
+                world.check_conclusion(number as u64, how != Conclusion::Unknown, now);
                 let row = &mut world.rows[number];
                 match how {
-                    Conclusion::Presumed => {
-                        (row.state, row.letter) = (ItemState::Presumed, Stands::Recovered)
-                    }
+                    Conclusion::Presumed => row.state = ItemState::Presumed,
+                    Conclusion::Passed => (row.state, row.letter) = (ItemState::Passed, Stands::Recovered),
                     Conclusion::Unknown => row.state = ItemState::Unknown,
                 }
                 count += 1;

@@ -12,8 +12,9 @@ const HEIGHT: u32 = 24;
 const LEAST: u32 = 4;
 
 /// What is certain comes first, what is still to come last.
-pub(crate) const OUTCOMES: [ItemState; 12] = [
+pub(crate) const OUTCOMES: [ItemState; 13] = [
     ItemState::Confirmed,
+    ItemState::Passed,
     ItemState::Presumed,
     ItemState::Sent,
     ItemState::Unknown,

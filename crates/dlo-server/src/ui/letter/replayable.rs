@@ -210,9 +210,10 @@ fn answer(status: Status, can_plan: bool, hope: Hope, standing: &Standing) -> (&
             Hope::AsItIs => ("Yes", "yes"),
         },
         Status::Claimed if still => ("A replay holds it, and stands still", "no"),
+        Status::Sent if standing.held.is_none() => ("It was sent, and nothing came back since", ""),
         Status::Claimed | Status::Sent => ("A replay has it", ""),
         Status::InDoubt => ("Not before it is settled", "no"),
-        Status::Recovered => ("It was, and it worked", "yes"),
+        Status::Recovered => ("It was replayed and handled", "yes"),
         Status::Discarded | Status::Compensated | Status::Archived => ("No, it is closed", "no"),
     }
 }

@@ -68,10 +68,10 @@ pub(super) fn all(able: &Capabilities) -> Vec<Ability> {
 pub(crate) fn afterwards(able: &Capabilities) -> Vec<String> {
     let mut all = vec!["A receipt from the runtime says for sure that it was handled.".to_string()];
     all.push(if able.groups && able.offsets {
-        "Without one, the position of the consumer group tells whether it was passed: then it is presumed to be handled unless it comes back."
+        "Without one, the position of the consumer group tells whether it was passed: then it counts as handled unless it comes back."
             .to_string()
     } else {
-        "Without one, it is presumed to be handled when the queue was seen empty afterwards and it did not come back; on a queue that is never empty its outcome stays unknown."
+        "Without one, it was probably handled when the queue was seen empty afterwards and it did not come back; that is presumed and never counted as a success. On a queue that is never empty its outcome stays unknown."
             .to_string()
     });
     all.push(format!("If a send is not confirmed: {}", lost_means(able.lost_confirm)));

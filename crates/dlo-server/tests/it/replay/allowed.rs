@@ -3,6 +3,7 @@
 use dlo_server::{ReplayRules, ServerConfig, SourceReplay, Token};
 use dlo_store::StoreLimits;
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 use crate::office::{Office, Reply};
 
@@ -12,8 +13,13 @@ const BOB: &str = "bob-token-0123456789";
 
 /// An office with people in it: `orders` is critical, `mail` is not, and no broker is there.
 async fn office() -> Office {
+    office_in(TempDir::new().unwrap(), SourceReplay::default()).await
+}
+
+/// The same on what is in `data` already.
+async fn office_in(data: TempDir, mail: SourceReplay) -> Office {
     let critical = SourceReplay { approvals: 1, critical: true, ..SourceReplay::default() };
-    let sources = [("orders".to_owned(), critical), ("mail".to_owned(), SourceReplay::default())];
+    let sources = [("orders".to_owned(), critical), ("mail".to_owned(), mail)];
     let config = ServerConfig {
         token: Some(Token::new(COMMON).unwrap()),
         tokens: [("alice", ALICE), ("bob", BOB)]
@@ -22,7 +28,7 @@ async fn office() -> Office {
         replay: ReplayRules { sources: sources.into(), ..ReplayRules::default() },
         ..ServerConfig::default()
     };
-    Office::start(config, StoreLimits::default(), |server| server).await
+    Office::start_in(data, config, StoreLimits::default(), |server| server).await
 }
 
 async fn post(office: &Office, token: &str, path: &str, body: &Value) -> Reply {
@@ -62,7 +68,7 @@ async fn who_plans_what_needs_an_approval_proves_who_it_is() {
     letter(&office, "mail").await;
     let refused = plan(&office, COMMON, "orders", &json!({})).await;
     assert_eq!(refused.problem(), (403, "unproven_planner".to_owned()));
-    assert_eq!(states(&office).await, ["cancelled"], "nobody can start it");
+    assert_eq!(states(&office).await, [""; 0], "nothing of it was written");
     assert_eq!(plan(&office, COMMON, "mail", &json!({})).await.status, 201, "nobody has to approve that");
     assert_eq!(plan(&office, ALICE, "orders", &json!({})).await.status, 201);
 }
@@ -76,6 +82,20 @@ async fn doubts_of_a_critical_source_are_for_a_person_whatever_a_plan_says() {
     let refused = plan(&office, ALICE, "orders", &again).await;
     assert_eq!(refused.problem(), (422, "critical_source".to_owned()));
     assert_eq!(plan(&office, ALICE, "mail", &again).await.status, 201);
+}
+
+#[tokio::test]
+async fn a_plan_that_is_not_allowed_any_more_is_not_started() {
+    let office = office().await;
+    letter(&office, "mail").await;
+    let planned = plan(&office, ALICE, "mail", &json!({ "doubts": "send_again" })).await.json();
+    let data = office.close().await;
+    let critical = SourceReplay { critical: true, ..SourceReplay::default() };
+    let office = office_in(data, critical).await;
+    let start = format!("/api/v1/replays/{}/start", planned["id"].as_str().unwrap());
+    let refused = post(&office, ALICE, &start, &json!({})).await;
+    assert_eq!(refused.problem(), (422, "critical_source".to_owned()));
+    assert_eq!(states(&office).await, ["planned"]);
 }
 
 #[tokio::test]

@@ -112,7 +112,7 @@ async fn decide(db: &Transaction<'_>, new: &NewReplay, now: Timestamp) -> Result
     for source in planner.asks_for_recovered() {
         tell_recovered(db, &source, &mut planner).await?;
     }
-    Ok(write_up(new, planner.finish(), now))
+    Ok(write_up(new, planner.finish().map_err(StoreError::PlanRefused)?, now))
 }
 
 fn too_many(refusal: TooMany) -> StoreError {
@@ -188,8 +188,8 @@ async fn tell_recovered(
     planner: &mut Planner<'_>,
 ) -> Result<(), StoreError> {
     let sql = "SELECT l.msg_key, l.failed_at FROM groups g JOIN letters l ON l.group_id = g.id
-                WHERE g.source = $1 AND l.status = $2 AND l.msg_key IS NOT NULL";
-    let recovered = i16::from(Status::Recovered.number());
+                WHERE g.source = $1 AND l.status = ANY($2) AND l.msg_key IS NOT NULL";
+    let recovered = [Status::Recovered, Status::Sent].map(|status| i16::from(status.number())).to_vec();
     let name = escape(source).into_owned();
     let values: [&(dyn tokio_postgres::types::ToSql + Sync); 2] = [&name, &recovered];
     let rows = db.query_raw(sql, values).await.map_err(read_error)?;

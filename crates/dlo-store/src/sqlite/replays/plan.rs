@@ -62,7 +62,7 @@ pub(super) fn decide(
     for source in planner.asks_for_recovered() {
         tell_recovered(db, shared, &source, &mut planner)?;
     }
-    Ok(write_up(new, planner.finish(), now))
+    Ok(write_up(new, planner.finish().map_err(StoreError::PlanRefused)?, now))
 }
 
 fn too_many(refusal: TooMany) -> StoreError {
@@ -182,11 +182,12 @@ fn tell_recovered(
     let mut statement = db
         .prepare_cached(
             "SELECT msg_key, failed_at FROM letters INDEXED BY letters_by_group
-              WHERE group_id = ?1 AND status = ?2 AND msg_key IS NOT NULL",
+              WHERE group_id = ?1 AND status IN (?2, ?3) AND msg_key IS NOT NULL",
         )
         .map_err(read_error)?;
     for group in shared.catalog(of_source) {
-        let mut found = statement.query(params![group, Status::Recovered.number()]).map_err(read_error)?;
+        let [recovered, sent] = [Status::Recovered, Status::Sent].map(Status::number);
+        let mut found = statement.query(params![group, recovered, sent]).map_err(read_error)?;
         while let Some(row) = found.next().map_err(read_error)? {
             let key: Vec<u8> = row.get(0).map_err(read_error)?;
             let failed_at: i64 = row.get(1).map_err(read_error)?;

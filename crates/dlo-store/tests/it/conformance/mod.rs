@@ -156,6 +156,7 @@ macro_rules! conformance {
                 a_replay_goes_where_it_may_and_says_so
                 settings_are_adjusted_until_a_replay_is_over
                 an_approval_counts_once_for_each_person_and_for_children
+                nothing_is_written_of_a_plan_that_is_refused
                 what_a_server_should_have_in_hand_is_listed
                 the_usual_time_to_die_is_that_of_members_that_died_once
                 a_plan_without_members_is_a_plan

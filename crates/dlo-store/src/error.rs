@@ -59,6 +59,10 @@ pub enum StoreError {
     )]
     Newer { found: i64, known: i64 },
 
+    /// A file that was to be restored and is not a backup, or is damaged. Nothing was changed.
+    #[error("this backup cannot be restored: {0}; nothing was changed")]
+    BadBackup(String),
+
     /// The question cannot be asked that way; the text says how.
     #[error("{0}")]
     Unsupported(String),

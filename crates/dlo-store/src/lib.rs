@@ -133,7 +133,7 @@ pub trait Store: replays::Replays + triage::Triage + triage::Splits {
         owner_of: &(dyn for<'a> Fn(&'a Group) -> Option<String> + Send + Sync),
     ) -> Result<u64, StoreError>;
 
-    /// Appends an audit row about no letter in particular (an export, a restore).
+    /// Appends an audit row about no letter in particular (an export).
     async fn note(&self, event: Event, count: u64, deed: &Deed, now: Timestamp) -> Result<(), StoreError>;
 
     /// The audit log, newest first.
@@ -169,11 +169,15 @@ pub trait Store: replays::Replays + triage::Triage + triage::Splits {
     /// Writes a consistent copy of everything to a new file while the store goes on working.
     async fn backup(&self, to: &Path) -> Result<(), StoreError>;
 
-    /// Replaces everything by a backup, in one transaction, while the store goes on working. A file that is no
-    /// backup, is damaged, or was written by a newer version is refused and nothing is changed.
-    async fn restore(&self, from: &Path) -> Result<(), StoreError>;
+    /// Replaces everything by a backup, in one transaction, while the store goes on working. The backup is copied and
+    /// checked first; `from` is not changed. What is stored meanwhile is replaced as well. The audit log is the backup's,
+    /// with one entry for this restore.
+    ///
+    /// [`StoreError::BadBackup`] if the file is not a backup, or is damaged; [`StoreError::Newer`] if a newer version
+    /// wrote it. Nothing was changed then, and the text names no path.
+    async fn restore(&self, from: &Path, deed: &Deed, now: Timestamp) -> Result<(), StoreError>;
 
-    /// Whether the store answers and can write.
+    /// Whether the store can be read and its writer answers.
     async fn ping(&self) -> Result<(), StoreError>;
 
     /// Finishes what is waiting and closes.

@@ -73,7 +73,7 @@ pub(crate) struct RestoreParams {
     reason: Option<String>,
 }
 
-/// Replaces everything by the backup in the body. A file that is none is refused, and nothing is changed.
+/// Replaces everything by the backup in the body. What is not a whole backup is refused, and nothing is changed.
 pub(crate) async fn restore(
     State(office): State<Arc<Office>>,
     author: Author,
@@ -92,8 +92,7 @@ pub(crate) async fn restore(
     // Once everything is here, it is replaced whole even if the client goes away.
     let work = tokio::spawn(async move {
         let _held = place;
-        office.store.restore(scratch.path()).await?;
-        office.store.note(Event::Restored, 0, &deed, office.now()).await?;
+        office.store.restore(scratch.path(), &deed, office.now()).await?;
         // The backup may come from before the rules were changed.
         office.assign_owners().await?;
         office.store.stats().await

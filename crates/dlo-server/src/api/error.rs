@@ -128,6 +128,7 @@ impl From<StoreError> for Problem {
             StoreError::Unsupported(_) => (StatusCode::UNPROCESSABLE_ENTITY, "unsupported", None),
             StoreError::Overloaded => (StatusCode::TOO_MANY_REQUESTS, "overloaded", Some(1)),
             StoreError::Unavailable(_) => (StatusCode::SERVICE_UNAVAILABLE, "store_unavailable", Some(5)),
+            StoreError::BadBackup(_) => (StatusCode::UNPROCESSABLE_ENTITY, "bad_backup", None),
             StoreError::Newer { .. } => (StatusCode::UNPROCESSABLE_ENTITY, "newer_version", None),
             // The rest is ours to mend: said in the log, and plainly to the client.
             _ => (StatusCode::INTERNAL_SERVER_ERROR, "store_failed", None),

@@ -356,7 +356,7 @@ impl Store for PostgresStore {
         ))
     }
 
-    async fn restore(&self, _from: &Path) -> Result<(), StoreError> {
+    async fn restore(&self, _from: &Path, _deed: &Deed, _now: Timestamp) -> Result<(), StoreError> {
         Err(StoreError::Unsupported(
             "a PostgreSQL database is restored by its own tools (`pg_restore`) into an empty database; then set \
              `server.database` to it"

@@ -43,6 +43,7 @@ mod parts;
 mod read;
 mod readers;
 mod replays;
+mod restore;
 mod rows;
 mod runs;
 mod search;
@@ -80,18 +81,9 @@ impl SqliteStore {
     /// Opens the store in `directory`, making it if needed. One process at a time: a second is refused.
     pub fn open(directory: &Path, limits: StoreLimits) -> Result<Arc<Self>, StoreError> {
         let home = open::Home::take(directory)?;
-        let connection = open::writer(&home.database)?;
+        restore::sweep(directory);
         let shared = Arc::new(Shared::default());
-        let mut writer = Writer {
-            connection,
-            shared: Arc::clone(&shared),
-            limits: limits.clone(),
-            // Where the last process stopped is not known; any beginning does, since a taken place is passed over.
-            running: rand::random_range(0..1 << 20),
-            next_block: 1,
-            next_replay: 1,
-        };
-        writer.reload()?;
+        let writer = Writer::open(&home.database, &limits, Arc::clone(&shared))?;
         let (jobs, inbox) = std::sync::mpsc::channel();
         std::thread::Builder::new()
             .name("dlo-store-writer".into())
@@ -305,13 +297,19 @@ impl Store for SqliteStore {
         self.readers.read(move |db, _| backup::backup(db, &to)).await
     }
 
-    async fn restore(&self, from: &Path) -> Result<(), StoreError> {
-        let from = from.to_path_buf();
-        self.write(move |writer| backup::restore(writer, &from)).await
+    async fn restore(&self, from: &Path, deed: &Deed, now: Timestamp) -> Result<(), StoreError> {
+        let (from, database, limits) = (from.to_path_buf(), self.database.clone(), self.limits.clone());
+        let note = audit::Row::by(now, Event::Restored, 0, deed);
+        let data = self.database.parent().map(Path::to_path_buf).unwrap_or_default();
+        // Beside the writer: letters are stored while the backup is checked.
+        let staged = tokio::task::spawn_blocking(move || restore::stage(&from, &data, &limits, &note))
+            .await
+            .map_err(|e| StoreError::Refused(format!("a restore did not finish: {e}")))??;
+        self.write(move |writer| restore::swap(writer, &database, &staged)).await
     }
 
     async fn ping(&self) -> Result<(), StoreError> {
-        self.write(|writer| writer.connection.execute_batch("SELECT 1").map_err(read_error)).await
+        self.write(|writer| writer.connection.query_row(PROBE, [], |_| Ok(())).map_err(read_error)).await
     }
 
     async fn close(&self) -> Result<(), StoreError> {
@@ -323,6 +321,10 @@ impl Store for SqliteStore {
         Ok(())
     }
 }
+
+/// Reads a page of each table without which nothing can be answered.
+const PROBE: &str = "SELECT (SELECT count(*) FROM (SELECT 1 FROM letters LIMIT 1)), (SELECT count(*) FROM (SELECT 1 FROM
+    blocks LIMIT 1)), (SELECT count(*) FROM (SELECT 1 FROM groups LIMIT 1)), (SELECT count(*) FROM (SELECT 1 FROM audit LIMIT 1))";
 
 fn closed() -> StoreError {
     StoreError::Unavailable("the store is closed".into())

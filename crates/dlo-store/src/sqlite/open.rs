@@ -139,6 +139,16 @@ pub(super) fn version(connection: &Connection) -> Result<i64, StoreError> {
     connection.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(read_error)
 }
 
+/// An empty database in memory with the schema of a version.
+pub(super) fn empty(version: i64) -> Result<Connection, StoreError> {
+    let connection = Connection::open_in_memory().map_err(read_error)?;
+    let known = usize::try_from(version).unwrap_or(0);
+    for sql in MIGRATIONS.iter().take(known) {
+        connection.execute_batch(sql).map_err(read_error)?;
+    }
+    Ok(connection)
+}
+
 fn refuse_newer(connection: &Connection) -> Result<(), StoreError> {
     let found = version(connection)?;
     if found > known_version() {
@@ -148,7 +158,7 @@ fn refuse_newer(connection: &Connection) -> Result<(), StoreError> {
 }
 
 /// Brings an older database up to this version, each migration in a transaction of its own.
-pub(super) fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
+fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
     refuse_newer(connection)?;
     let found = version(connection)?;
     for (index, sql) in MIGRATIONS.iter().enumerate().skip(usize::try_from(found).unwrap_or(0)) {

@@ -3,6 +3,7 @@
 //! Inserts that wait share a transaction, and so an fsync; everything else is a closure that runs between them, the
 //! chunks of the text index among it, which `indexer.rs` builds beside this thread.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, RwLock};
@@ -13,7 +14,7 @@ use rusqlite::Connection;
 use tokio::sync::{Notify, oneshot};
 
 use super::catalog::{Catalog, Staged};
-use super::{leases, read_error, write};
+use super::{index, leases, open, read_error, replays, write};
 use crate::prepare::Prepared;
 use crate::{Inserted, StoreError, StoreLimits};
 
@@ -76,7 +77,70 @@ pub(super) struct Writer {
     pub(super) next_replay: i64,
 }
 
+/// What is kept in memory of a database.
+#[derive(Debug)]
+pub(super) struct InMemory {
+    pub(super) catalog: Catalog,
+    pub(super) numbers: Numbers,
+}
+
+/// The next numbers, and how many letters wait for the index.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Numbers {
+    next_block: i64,
+    next_replay: i64,
+    next_segment: i64,
+    unindexed: u64,
+}
+
+impl InMemory {
+    pub(super) fn read(db: &Connection) -> Result<Self, StoreError> {
+        let numbers = Numbers {
+            next_block: super::next_block(db)?,
+            next_replay: replays::next_row(db)?,
+            next_segment: index::next_segment(db)?,
+            unindexed: index::waiting(db)?,
+        };
+        Ok(Self { catalog: Catalog::load(db)?, numbers })
+    }
+}
+
 impl Writer {
+    /// Opens a database as a start does: migrates it, sweeps what a crash left, and reads what is kept in memory.
+    pub(super) fn open(
+        database: &Path,
+        limits: &StoreLimits,
+        shared: Arc<Shared>,
+    ) -> Result<Self, StoreError> {
+        let connection = open::writer(database)?;
+        replays::sweep(&connection)?;
+        let InMemory { catalog, numbers } = InMemory::read(&connection)?;
+        let mut writer = Self {
+            connection,
+            shared,
+            limits: limits.clone(),
+            // Where the last process stopped is not known; any beginning does, since a taken place is passed over.
+            running: rand::random_range(0..1 << 20),
+            next_block: 1,
+            next_replay: 1,
+        };
+        writer.shared.change(|current| *current = catalog);
+        writer.take_over(numbers);
+        Ok(writer)
+    }
+
+    /// Goes on with these numbers, behind the commit of what they count. Returns the former ones. A segment that is built
+    /// of the former content is void, and its number is not used again.
+    pub(super) fn take_over(&mut self, numbers: Numbers) -> Numbers {
+        self.shared.epoch.fetch_add(1, Ordering::SeqCst);
+        Numbers {
+            next_block: std::mem::replace(&mut self.next_block, numbers.next_block),
+            next_replay: std::mem::replace(&mut self.next_replay, numbers.next_replay),
+            next_segment: self.shared.next_segment.fetch_max(numbers.next_segment, Ordering::SeqCst),
+            unindexed: self.shared.unindexed.swap(numbers.unindexed, Ordering::Relaxed),
+        }
+    }
+
     /// Works until every sender is gone or one says to close.
     pub(super) fn run(mut self, jobs: &Receiver<Job>) {
         let mut held = None;

@@ -306,7 +306,7 @@ async fn cut_connections_are_replaced() {
 async fn backups_are_left_to_postgresql_with_directions() {
     let store = fresh().await.open().await;
     let somewhere = std::path::Path::new("office.backup");
-    for answer in [store.backup(somewhere).await, store.restore(somewhere).await] {
+    for answer in [store.backup(somewhere).await, store.restore(somewhere, &deed("ops"), NOW).await] {
         let refusal = answer.unwrap_err();
         assert!(matches!(&refusal, StoreError::Unsupported(text) if text.contains("pg_")), "{refusal}");
     }

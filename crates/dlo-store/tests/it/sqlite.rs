@@ -176,8 +176,8 @@ async fn a_copy_whose_groups_cannot_be_read_is_refused_before_anything_is_change
     store.backup(&copy).await.unwrap();
     Connection::open(&copy).unwrap().execute("UPDATE groups SET status = 99", []).unwrap();
     let later = insert(&store, vec![letter(2, |_| {})]).await[0];
-    let refusal = store.restore(&copy).await.unwrap_err();
-    assert!(matches!(refusal, StoreError::Unsupported(_)), "{refusal}");
+    let refusal = store.restore(&copy, &deed("ops"), NOW).await.unwrap_err();
+    assert!(matches!(refusal, StoreError::BadBackup(_)), "{refusal}");
     assert_eq!(store.letter(later).await.unwrap().letter.id, later);
 }
 
@@ -240,7 +240,7 @@ async fn a_backup_has_replays_and_repairs() {
     store.backup(&file).await.unwrap();
     let elsewhere = fresh().await;
     let other = elsewhere.open().await;
-    other.restore(&file).await.unwrap();
+    other.restore(&file, &deed("ops"), NOW).await.unwrap();
     assert_eq!((other.replay(replay.id).await.unwrap(), states(&other, replay.id).await), kept);
     assert_eq!(other.repairs(free).await.unwrap(), store.repairs(free).await.unwrap());
     let run = Run { id: replay.id, lease: &lease };

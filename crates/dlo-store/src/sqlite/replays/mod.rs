@@ -26,6 +26,7 @@ mod items;
 mod list;
 mod outcome;
 mod plan;
+mod readable;
 mod repairs;
 mod rows;
 mod run;
@@ -35,6 +36,7 @@ mod whole;
 
 pub(super) use outcome::come_back;
 pub(super) use plan::{next_row, sweep};
+pub(super) use readable::read_all;
 pub(super) use verify::problems;
 
 impl SqliteStore {

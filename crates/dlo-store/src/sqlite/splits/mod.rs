@@ -15,6 +15,7 @@ mod make;
 mod moving;
 mod sort;
 
+pub(super) use make::list;
 pub(super) use sort::{sort_again, sort_new};
 
 #[async_trait]

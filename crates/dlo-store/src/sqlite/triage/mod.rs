@@ -21,6 +21,7 @@ mod beside;
 mod changes;
 mod deploys;
 mod family;
+mod readable;
 mod runbooks;
 mod sample;
 mod trends;
@@ -29,6 +30,7 @@ mod views;
 
 pub(super) use changes::flush;
 pub(super) use family::merge;
+pub(super) use readable::read_all;
 pub(super) use verify::problems;
 
 /// The head that speaks for a group.

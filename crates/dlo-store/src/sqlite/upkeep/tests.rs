@@ -132,7 +132,9 @@ impl Told {
             }
             Act::Restore => {
                 if let Some(kept) = &self.kept {
-                    self.store.restore(&self.home.path().join("copy.db")).await.unwrap();
+                    let by = crate::Deed { author: "ops".into(), reason: None, reference: None };
+                    let copy = self.home.path().join("copy.db");
+                    self.store.restore(&copy, &by, Timestamp::EPOCH).await.unwrap();
                     self.letters = kept.clone();
                 }
             }

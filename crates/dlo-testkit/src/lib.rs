@@ -2,6 +2,8 @@
 //!
 //! | room | what |
 //! |---|---|
+//! | `backups` | mutated copies of a SQLite backup, by seed; a feature of its own |
+//! | [`mod@bench`] | what benchmarks share: numbers, runners, bars, and the record of every figure |
 //! | [`conformance`] | what every broker adapter must do, by declared capability |
 //! | [`clock`] | clocks that tests own |
 //! | [`faults`] | wrappers that fail when the test says so |
@@ -11,6 +13,9 @@
 
 #![expect(clippy::expect_used, clippy::panic, reason = "in tests, to stop is how a failure is told")]
 
+#[cfg(feature = "backups")]
+pub mod backups;
+pub mod bench;
 pub mod clock;
 pub mod conformance;
 pub mod faults;

@@ -29,6 +29,8 @@ mod reads;
 #[cfg(test)]
 mod replay;
 #[cfg(test)]
+mod restore;
+#[cfg(test)]
 mod stop;
 #[cfg(test)]
 mod triage;

@@ -34,7 +34,9 @@ fn check_table(db: &Connection, table: &str) -> Result<(), StoreError> {
             let value = row.get_ref(index).map_err(read_error)?;
             if !fits(value, column) {
                 let (name, declared, found) = (&column.name, &column.declared, word(value));
-                return Err(refused(format!("a row of `{table}` has {found} in `{name}`, which is {declared}")));
+                return Err(refused(format!(
+                    "a row of `{table}` has {found} in `{name}`, which is {declared}"
+                )));
             }
         }
     }

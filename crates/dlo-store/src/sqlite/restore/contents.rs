@@ -38,7 +38,8 @@ fn letters(db: &Connection, shared: &Shared) -> Result<(), StoreError> {
     let mut blocks = blocks.query([]).map_err(read_error)?;
     let mut listed = 0_i64;
     while let Some(row) = blocks.next().map_err(read_error)? {
-        let get = |index: usize| row.get_ref(index).and_then(|value| Ok(value.as_blob()?)).map_err(read_error);
+        let get =
+            |index: usize| row.get_ref(index).and_then(|value| Ok(value.as_blob()?)).map_err(read_error);
         let (id, places, data): (i64, _, _) = (row.get(0).map_err(read_error)?, get(1)?, get(2)?);
         let damaged = |_| refused(format!("the payload block {id} is damaged"));
         let block = Block::open(data).map_err(damaged)?;
@@ -61,8 +62,7 @@ fn letters(db: &Connection, shared: &Shared) -> Result<(), StoreError> {
             listed += 1;
         }
     }
-    let kept: i64 =
-        db.query_row("SELECT count(*) FROM letters", [], |row| row.get(0)).map_err(read_error)?;
+    let kept: i64 = db.query_row("SELECT count(*) FROM letters", [], |row| row.get(0)).map_err(read_error)?;
     if kept == listed {
         return Ok(());
     }

@@ -35,7 +35,9 @@ fn check_fields(header: &[u8; 100], size: u64) -> Result<(), StoreError> {
         page => page,
     };
     if page != PAGE || header[20] != 0 {
-        return Err(refused(format!("its page size is {page} bytes, not {PAGE}, or a part of each page is reserved")));
+        return Err(refused(format!(
+            "its page size is {page} bytes, not {PAGE}, or a part of each page is reserved"
+        )));
     }
     if !matches!(header[18..20], [1 | 2, 1 | 2]) {
         return Err(refused("it has a file format that SQLite does not know"));

@@ -75,7 +75,9 @@ pub(super) fn sweep(data: &Path) {
             continue;
         }
         match std::fs::remove_dir_all(entry.path()) {
-            Ok(()) => tracing::info!("removed what a crash left of a restore; nothing of it was in the office"),
+            Ok(()) => {
+                tracing::info!("removed what a crash left of a restore; nothing of it was in the office")
+            }
             Err(error) => tracing::warn!(%error, "a staging directory of a restore cannot be removed"),
         }
     }
@@ -134,7 +136,9 @@ fn open_unknown(database: &Path) -> Result<Connection, StoreError> {
     let connection = Connection::open_with_flags(database, flags).map_err(unread)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true).map_err(unread)?;
     connection
-        .execute_batch("PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; PRAGMA temp_store = MEMORY;")
+        .execute_batch(
+            "PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; PRAGMA temp_store = MEMORY;",
+        )
         .map_err(unread)?;
     Ok(connection)
 }
@@ -143,8 +147,7 @@ fn open_unknown(database: &Path) -> Result<Connection, StoreError> {
 fn check_integrity(db: &Connection) -> Result<(), StoreError> {
     let damaged = |why: &str| refused(format!("it is damaged: {}", printable(why)));
     let mut statement = db.prepare("PRAGMA integrity_check(1)").map_err(|error| damaged(&said(&error)))?;
-    let found: String =
-        statement.query_row([], |row| row.get(0)).map_err(|error| damaged(&said(&error)))?;
+    let found: String = statement.query_row([], |row| row.get(0)).map_err(|error| damaged(&said(&error)))?;
     if found == "ok" { Ok(()) } else { Err(damaged(&found)) }
 }
 

@@ -18,8 +18,7 @@ type Definition = (String, Option<String>);
 
 pub(super) fn check(backup: &Connection) -> Result<(), StoreError> {
     let unread = |error: rusqlite::Error| refused(format!("its schema cannot be read: {}", said(&error)));
-    let version: i64 =
-        backup.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(unread)?;
+    let version: i64 = backup.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(unread)?;
     if version > open::known_version() {
         return Err(StoreError::Newer { found: version, known: open::known_version() });
     }
@@ -40,7 +39,9 @@ pub(super) fn check(backup: &Connection) -> Result<(), StoreError> {
     }
     if let Some((kind, name)) = found.keys().find(|key| !expected.contains_key(*key)) {
         let (kind, name) = (printable(kind), printable(name));
-        return Err(refused(format!("it has a {kind} `{name}` that an office of version {version} does not have")));
+        return Err(refused(format!(
+            "it has a {kind} `{name}` that an office of version {version} does not have"
+        )));
     }
     Ok(())
 }
@@ -124,9 +125,12 @@ mod tests {
 
     #[test]
     fn comments_and_spaces_make_no_difference_and_what_is_quoted_does() {
-        let same = ["CREATE TABLE a (b TEXT, c INTEGER)", "CREATE TABLE  a(\n b TEXT, -- why\n c /* x */INTEGER )"];
+        let same =
+            ["CREATE TABLE a (b TEXT, c INTEGER)", "CREATE TABLE  a(\n b TEXT, -- why\n c /* x */INTEGER )"];
         assert_eq!(tokens(same[0]), tokens(same[1]));
-        for other in ["CREATE TABLE a (b TEXT, c TEXT)", "CREATE TABLE a (b TEXT)", "CREATE TABLE a (b TEXT, 'c  x')"] {
+        for other in
+            ["CREATE TABLE a (b TEXT, c TEXT)", "CREATE TABLE a (b TEXT)", "CREATE TABLE a (b TEXT, 'c  x')"]
+        {
             assert_ne!(tokens(same[0]), tokens(other));
         }
         assert_ne!(tokens("DEFAULT 'a -- b'"), tokens("DEFAULT 'a '"));

@@ -29,7 +29,11 @@ const PAGES: i32 = 4_096;
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// Replaces the content of `database`, which is the writer's, by the staged one.
-pub(in super::super) fn swap(writer: &mut Writer, database: &Path, staged: &Staged) -> Result<(), StoreError> {
+pub(in super::super) fn swap(
+    writer: &mut Writer,
+    database: &Path,
+    staged: &Staged,
+) -> Result<(), StoreError> {
     swap_if(writer, database, staged, || serves(database))
 }
 
@@ -48,7 +52,9 @@ fn swap_if(
     let Err(error) = serves() else { return Ok(()) };
     tracing::error!(%error, "the restored office does not serve; the former one is put back");
     replace(writer, &old, former)?;
-    Err(StoreError::Refused(format!("the restored office does not serve, and the former one was put back: {error}")))
+    Err(StoreError::Refused(format!(
+        "the restored office does not serve, and the former one was put back: {error}"
+    )))
 }
 
 /// Copies every page in one transaction and changes the memory with the commit. Returns what was in memory.
@@ -82,8 +88,7 @@ fn step(copying: &Backup<'_, '_>, pages: i32) -> Result<StepResult, StoreError> 
 /// Whether a start would find an office: opened anew, of this version, with its groups, and with a log for writing.
 fn serves(database: &Path) -> Result<(), StoreError> {
     let fresh = open::reader(database)?;
-    let mode: String =
-        fresh.query_row("PRAGMA journal_mode", [], |row| row.get(0)).map_err(read_error)?;
+    let mode: String = fresh.query_row("PRAGMA journal_mode", [], |row| row.get(0)).map_err(read_error)?;
     let version = open::version(&fresh)?;
     if mode != "wal" || version != open::known_version() {
         return Err(StoreError::Refused(format!("it has the journal `{mode}` and the version {version}")));
@@ -91,3 +96,6 @@ fn serves(database: &Path) -> Result<(), StoreError> {
     Catalog::load(&fresh)?;
     fresh.query_row(super::super::PROBE, [], |_| Ok(())).map_err(read_error)
 }
+
+#[cfg(test)]
+mod tests;

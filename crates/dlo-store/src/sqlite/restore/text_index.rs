@@ -27,7 +27,10 @@ pub(super) fn mend(db: &Connection) -> Result<(), StoreError> {
 /// Every block is in a segment or waits, and every chunk can be read and belongs to a segment.
 fn is_whole(db: &Connection) -> Result<bool, StoreError> {
     let Some((segments, indexed)) = segments(db)? else { return Ok(false) };
-    let strangers = count(db, "SELECT count(*) FROM unindexed u WHERE NOT EXISTS (SELECT 1 FROM blocks b WHERE b.id = u.block)")?;
+    let strangers = count(
+        db,
+        "SELECT count(*) FROM unindexed u WHERE NOT EXISTS (SELECT 1 FROM blocks b WHERE b.id = u.block)",
+    )?;
     Ok(strangers == 0 && every_block_is_found(db, &indexed)? && chunks_are_readable(db, segments)?)
 }
 

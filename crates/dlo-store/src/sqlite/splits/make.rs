@@ -88,7 +88,11 @@ pub(super) fn unsplit(
 }
 
 /// The conditions that lead away from a group and its members.
-pub(in super::super) fn list(db: &Connection, shared: &Shared, id: GroupId) -> Result<Vec<Split>, StoreError> {
+pub(in super::super) fn list(
+    db: &Connection,
+    shared: &Shared,
+    id: GroupId,
+) -> Result<Vec<Split>, StoreError> {
     let family = |catalog: &Catalog| catalog.head(id).map(|head| catalog.family(head));
     let rows: Vec<GroupRow> = shared.catalog(family).ok_or(StoreError::NoGroup(id))?;
     let sql = "SELECT number, at, author, split_id, next IS NOT NULL FROM splits WHERE group_id = ?1";

@@ -115,7 +115,7 @@ impl Kind {
             DropIndex,
             AddIndex,
         ];
-        let file = [OtherVersion, Cut, NoDatabase, EmptyFile, EmptyDatabase, PageSize, Encoding];
+        let file = [OtherVersion, Cut, NoDatabase, EmptyFile, EmptyDatabase, PageSize, Encoding, AutoVacuum];
         schema.contains(&self) || file.contains(&self)
     }
 }

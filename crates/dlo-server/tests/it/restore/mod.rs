@@ -104,14 +104,14 @@ async fn paths(office: &Office) -> Vec<String> {
 
 /// The office reads and writes, counts agree, and a start would find it.
 async fn assert_serves(office: &Office, what: &str) {
+    let audit = office.get("/api/v1/audit?limit=1").await.json();
+    assert_eq!(audit["entries"][0]["what"], "restored", "{what}: {audit}");
     assert_eq!(problems(office).await, Vec::<Value>::new(), "{what}");
     for path in paths(office).await {
         let reply = office.get(&path).await;
         let missing = path.ends_with("/runbook") && reply.status == 404;
         assert!(reply.status == 200 || missing, "{what}: {path} answers {}: {}", reply.status, reply.text());
     }
-    let audit = office.get("/api/v1/audit").await.json();
-    assert!(audit.to_string().contains("\"restored\""), "{what}: {audit}");
     office.letter(r#"{"source":"orders","payload":{"n":"after"},"error_class":"After","error_message":"a new one"}"#).await;
     let group =
         office.get("/api/v1/groups?limit=500").await.json()["groups"][0]["id"].as_str().unwrap().to_string();
@@ -123,7 +123,12 @@ async fn assert_serves(office: &Office, what: &str) {
     let copy = office.send("POST", "/api/v1/backup", &[], b"").await;
     assert_eq!(copy.status, 200, "{what}: {}", copy.text());
     let elsewhere = tempfile::tempdir().unwrap();
-    std::fs::write(elsewhere.path().join("office.db"), &copy.body).unwrap();
+    let file = elsewhere.path().join("office.db");
+    std::fs::write(&file, &copy.body).unwrap();
+    let db = rusqlite::Connection::open(&file).unwrap();
+    let found: String = db.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+    assert_eq!(found, "ok", "{what}");
+    drop(db);
     let opened = SqliteStore::open(elsewhere.path(), StoreLimits::default());
     assert!(opened.is_ok(), "{what}: a start fails: {opened:?}");
 }

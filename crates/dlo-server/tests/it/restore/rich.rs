@@ -5,8 +5,8 @@ use std::time::Duration;
 use dlo_core::fingerprint::{Fingerprint, Parts};
 use dlo_core::id::{LetterId, ReplayId};
 use dlo_core::letter::{NewLetter, Status};
-use dlo_core::message::Message;
-use dlo_core::query::{Matcher, Query, Term};
+use dlo_core::message::{Message, Payload};
+use dlo_core::query::Query;
 use dlo_core::replay::{ReplayState, Settings, send_id};
 use dlo_server::ServerConfig;
 use dlo_store::replays::{
@@ -90,7 +90,7 @@ async fn triage(office: &Office) {
 async fn replays(data: &TempDir) {
     let store = SqliteStore::open(data.path(), StoreLimits::default()).unwrap();
     let (now, deed) = (clock().now(), Deed { author: "ada".to_owned(), reason: None, reference: None });
-    let first = plan(&store, "orders").await;
+    let first = plan(&store, "source:orders class:TaxRuleMissing").await;
     let turn = |from, to| Turn { from, to, stop_reason: None, stop_letters: Vec::new() };
     store.turn(first, turn(ReplayState::Planned, ReplayState::Running), &deed, now).await.unwrap();
     let lease = store.lease(&lease_name(first), "one", Duration::from_secs(60), now).await.unwrap().unwrap();
@@ -103,8 +103,9 @@ async fn replays(data: &TempDir) {
     };
     store.record(&run, sent.iter().map(|item| (item.number, end(item.number))).collect(), now).await.unwrap();
     store.turn(first, turn(ReplayState::Running, ReplayState::Paused), &deed, now).await.unwrap();
-    plan(&store, "mail").await;
-    let query = Query { terms: vec![Term { negated: false, matcher: Matcher::Source("mail".to_owned()) }] };
+    // Of two causes: it has parts.
+    plan(&store, "source:mail").await;
+    let query = Query::parse("source:mail", now).unwrap();
     let free = store.letters(&query, &dlo_store::Page::first(2)).await.unwrap().letters;
     for letter in &free {
         let message = Message { payload: "{}".into(), ..Message::default() };
@@ -135,7 +136,7 @@ async fn come_back(data: &TempDir, letter: LetterId, replay: ReplayId) {
     let again = NewLetter {
         source: known.letter.source.clone(),
         origin: known.letter.origin.clone(),
-        message: Message { key: known.letter.key.clone(), ..Message::default() },
+        message: Message { key: known.letter.key.clone().map(Payload::from), ..Message::default() },
         content_type: None,
         event_type: known.letter.event_type.clone(),
         event_version: None,
@@ -169,21 +170,18 @@ async fn come_back(data: &TempDir, letter: LetterId, replay: ReplayId) {
     store.close().await.unwrap();
 }
 
-async fn plan(store: &SqliteStore, source: &str) -> ReplayId {
+async fn plan(store: &SqliteStore, text: &str) -> ReplayId {
     let now = clock().now();
-    let term = Term { negated: false, matcher: Matcher::Source(source.to_owned()) };
+    let sources = SOURCES.map(|source| (source.to_owned(), SourcePolicy::default())).into();
     let plan = NewReplay {
         id: ReplayId::new(now, rand::random()),
-        members: Members::Query { query: Query { terms: vec![term] }, text: format!("source:{source}") },
+        members: Members::Query { query: Query::parse(text, now).unwrap(), text: text.to_owned() },
         settings: Settings::default(),
         cause: None,
         author: "ada".to_owned(),
         reason: "the table was restored".to_owned(),
         expires_at: now.plus(Duration::from_secs(3_600)),
-        policy: PlanPolicy {
-            sources: [(source.to_owned(), SourcePolicy::default())].into(),
-            ..PlanPolicy::default()
-        },
+        policy: PlanPolicy { sources, ..PlanPolicy::default() },
     };
     store.plan(plan, now).await.unwrap().id
 }

@@ -42,6 +42,10 @@ fn check_fields(header: &[u8; 100], size: u64) -> Result<(), StoreError> {
     if !matches!(header[18..20], [1 | 2, 1 | 2]) {
         return Err(refused("it has a file format that SQLite does not know"));
     }
+    // A connection that is open keeps its own setting, and would write into the pages of the other.
+    if number(52) != 0 {
+        return Err(refused("it has `auto_vacuum` switched on; no office does that"));
+    }
     if number(56) != 1 {
         return Err(refused("its text is not UTF-8"));
     }

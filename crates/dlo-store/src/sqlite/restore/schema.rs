@@ -40,7 +40,7 @@ pub(super) fn check(backup: &Connection) -> Result<(), StoreError> {
     if let Some((kind, name)) = found.keys().find(|key| !expected.contains_key(*key)) {
         let (kind, name) = (printable(kind), printable(name));
         return Err(refused(format!(
-            "it has a {kind} `{name}` that an office of version {version} does not have"
+            "its schema has the {kind} `{name}`, which an office of version {version} does not have"
         )));
     }
     Ok(())

@@ -158,6 +158,7 @@ async fn no_mutated_backup_harms_the_office() {
         if reply.status == 200 {
             assert!(!mutant.kind.is_foreign(), "{what}: accepted");
             counted.0 += 1;
+            println!("accepted: {what}");
             assert_serves(&office, &what).await;
             let again = restore(&office, &good).await;
             assert_eq!(again.status, 200, "{what}, then the good one: {}", again.text());

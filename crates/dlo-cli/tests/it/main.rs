@@ -33,8 +33,6 @@ mod repair;
 #[cfg(test)]
 mod replay;
 #[cfg(test)]
-mod restore_killed;
-#[cfg(test)]
 mod serve;
 #[cfg(test)]
 mod stories;

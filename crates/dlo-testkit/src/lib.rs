@@ -3,7 +3,6 @@
 //! | room | what |
 //! |---|---|
 //! | `backups` | mutated copies of a SQLite backup, by seed; a feature of its own |
-//! | [`mod@bench`] | what benchmarks share: numbers, runners, bars, and the record of every figure |
 //! | [`conformance`] | what every broker adapter must do, by declared capability |
 //! | [`clock`] | clocks that tests own |
 //! | [`faults`] | wrappers that fail when the test says so |
@@ -15,7 +14,6 @@
 
 #[cfg(feature = "backups")]
 pub mod backups;
-pub mod bench;
 pub mod clock;
 pub mod conformance;
 pub mod faults;

@@ -3,6 +3,7 @@
 //! `DLO_KILL_ROUNDS` says how often (8 by default); the bar of the project is 100.
 
 mod plan;
+mod restore;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

@@ -70,8 +70,7 @@ fn retype(db: &Connection, table: &str, random: &mut StdRng) -> rusqlite::Result
         db.query_row("SELECT sql FROM sqlite_master WHERE type = 'table' AND name = ?1", [table], |row| {
             row.get(0)
         })?;
-    let found: Vec<(usize, &str)> =
-        TYPES.iter().flat_map(|kind| sql.match_indices(kind)).map(|(at, kind)| (at, kind)).collect();
+    let found: Vec<(usize, &str)> = TYPES.iter().flat_map(|kind| sql.match_indices(kind)).collect();
     let Some((at, former)) = pick(&found, random).copied() else { return Ok(None) };
     let others: Vec<&str> = TYPES.iter().filter(|kind| **kind != former).copied().collect();
     let Some(other) = pick(&others, random) else { return Ok(None) };

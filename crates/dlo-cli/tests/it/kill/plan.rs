@@ -34,7 +34,7 @@ fn a_refused_plan_leaves_nothing_behind_whenever_the_office_is_killed() {
         .collect();
     let import = directory.path().join("letters.ndjson");
     std::fs::write(&import, letters.iter().map(|letter| format!("{letter}\n")).collect::<String>()).unwrap();
-    office.dlo(&["letters", "import", import.to_str().unwrap(), "--token", COMMON]).ok();
+    office.dlo(&["letters", "import", import.to_str().unwrap(), "--yes", "--token", COMMON]).ok();
     for _ in 0..super::rounds() {
         let mut planner = office
             .command(&["replay", "plan", "source:orders", "--token", COMMON, "--json"])

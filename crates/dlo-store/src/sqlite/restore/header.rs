@@ -51,7 +51,7 @@ fn check_fields(header: &[u8; 100], size: u64) -> Result<(), StoreError> {
     }
     // The number of pages is valid only if both counters of changes agree.
     let pages = if number(24) == number(92) { number(28) } else { size.div_ceil(PAGE) };
-    if size % PAGE != 0 || size / PAGE < pages {
+    if !size.is_multiple_of(PAGE) || size / PAGE < pages {
         return Err(refused(format!("it is cut: {} of {pages} pages are there", size / PAGE)));
     }
     Ok(())

@@ -26,23 +26,31 @@ pub(super) fn mend(db: &Connection) -> Result<(), StoreError> {
 
 /// Every block is in a segment or waits, and every chunk can be read and belongs to a segment.
 fn is_whole(db: &Connection) -> Result<bool, StoreError> {
-    let Some((segments, indexed)) = segments(db)? else { return Ok(false) };
+    let Some(Segments { sizes, indexed }) = segments(db)? else { return Ok(false) };
     let strangers = count(
         db,
         "SELECT count(*) FROM unindexed u WHERE NOT EXISTS (SELECT 1 FROM blocks b WHERE b.id = u.block)",
     )?;
-    Ok(strangers == 0 && every_block_is_found(db, &indexed)? && chunks_are_readable(db, segments)?)
+    Ok(strangers == 0 && every_block_is_found(db, &indexed)? && chunks_are_readable(db, sizes)?)
 }
 
 fn count(db: &Connection, sql: &str) -> Result<i64, StoreError> {
     db.query_row(sql, [], |row| row.get(0)).map_err(read_error)
 }
 
-/// How many blocks each segment has, and all of these blocks; `None` if one says what cannot be.
-fn segments(db: &Connection) -> Result<Option<(BTreeMap<i64, usize>, BTreeSet<i64>)>, StoreError> {
+/// What the segments say of themselves.
+struct Segments {
+    /// How many blocks each has.
+    sizes: BTreeMap<i64, usize>,
+    /// The blocks of all of them.
+    indexed: BTreeSet<i64>,
+}
+
+/// `None` if one says what cannot be.
+fn segments(db: &Connection) -> Result<Option<Segments>, StoreError> {
     let mut statement = db.prepare("SELECT id, low, top, size, blocks FROM segments").map_err(read_error)?;
     let mut rows = statement.query([]).map_err(read_error)?;
-    let (mut segments, mut indexed) = (BTreeMap::new(), BTreeSet::new());
+    let (mut sizes, mut indexed) = (BTreeMap::new(), BTreeSet::new());
     while let Some(row) = rows.next().map_err(read_error)? {
         let number = |column: usize| row.get::<_, i64>(column).map_err(read_error);
         let (id, low, top, size) = (number(0)?, number(1)?, number(2)?, number(3)?);
@@ -53,9 +61,9 @@ fn segments(db: &Connection) -> Result<Option<(BTreeMap<i64, usize>, BTreeSet<i6
             return Ok(None);
         }
         indexed.extend(runs.iter());
-        segments.insert(id, blocks);
+        sizes.insert(id, blocks);
     }
-    Ok(Some((segments, indexed)))
+    Ok(Some(Segments { sizes, indexed }))
 }
 
 fn every_block_is_found(db: &Connection, indexed: &BTreeSet<i64>) -> Result<bool, StoreError> {

@@ -26,6 +26,7 @@ use crate::reason::Reason;
 use crate::time::Timestamp;
 
 pub use mapper::{Fields, Mapper, OneOrMany};
+pub use well_known::message_id;
 
 /// Records of one batch that become letters; of a larger one the first ones do, and the rest is counted.
 pub const BATCH: usize = 1_000;

@@ -156,7 +156,7 @@ impl Group {
 
 /// How many letters stand where. Kept at write time, so that reading it costs the same at any size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct StatusCounts([u64; 8]);
+pub struct StatusCounts([u64; Status::ALL.len()]);
 
 impl StatusCounts {
     pub const fn get(&self, status: Status) -> u64 {

@@ -26,6 +26,8 @@ coded! {
         Discarded = 6 => "discarded",
         Compensated = 7 => "compensated",
         Archived = 8 => "archived",
+        /// In a queue for failures that no replay mends; the office has no more to do with it.
+        Routed = 9 => "routed",
     }
 }
 
@@ -61,6 +63,8 @@ coded! {
         SettleOpen = 15 => "settle_open",
         /// The position of the consumer group is behind it and the window is over.
         Pass = 16 => "pass",
+        /// Its destination confirmed it, and nobody is expected to handle it there.
+        Route = 17 => "route",
     }
 }
 
@@ -75,7 +79,7 @@ pub struct IllegalStep {
 impl Step {
     /// Where the step leads from `from`, if it is legal there.
     pub const fn apply(self, from: Status) -> Result<Status, IllegalStep> {
-        use Status::{Archived, Claimed, Compensated, Discarded, InDoubt, Open, Recovered, Sent};
+        use Status::{Archived, Claimed, Compensated, Discarded, InDoubt, Open, Recovered, Routed, Sent};
         let to = match (self, from) {
             (Self::Claim, Open) | (Self::FoundUnsent, InDoubt) => Claimed,
             (Self::Release, Claimed) | (Self::Restore, Archived) => Open,
@@ -83,7 +87,8 @@ impl Step {
             (Self::Doubt, Claimed) => InDoubt,
             (Self::Confirm, Sent | InDoubt | Claimed) | (Self::Presume | Self::Pass, Sent) => Recovered,
             // Claimed and in doubt too: the new death can arrive before the record that it was sent.
-            (Self::DieAgain, Claimed | Sent | InDoubt | Recovered) => Open,
+            (Self::DieAgain, Claimed | Sent | InDoubt | Recovered | Routed) => Open,
+            (Self::Route, Sent) => Routed,
             (Self::Discard, Open) => Discarded,
             (Self::Compensate, Open) => Compensated,
             (Self::Archive, Open) => Archived,
@@ -243,6 +248,7 @@ mod tests {
             "sent -die_again-> open",
             "in_doubt -die_again-> open",
             "recovered -die_again-> open",
+            "routed -die_again-> open",
             "open -discard-> discarded",
             "open -compensate-> compensated",
             "open -archive-> archived",
@@ -252,6 +258,7 @@ mod tests {
             "sent -settle_open-> open",
             "in_doubt -settle_open-> open",
             "sent -pass-> recovered",
+            "sent -route-> routed",
         ];
         assert_eq!(legal, picture);
     }

@@ -216,6 +216,15 @@ mod tests {
     }
 
     #[test]
+    fn each_coordinate_is_part_of_the_key() {
+        let sequence = |number| key(&Origin::sequence(BrokerKind::Nats, "orders", number));
+        let message = |id| key(&Origin::message(BrokerKind::Sqs, "orders", id));
+        assert!(sequence(1) != sequence(2) && message("a") != message("b"));
+        let first = key(&Origin::log(BrokerKind::Nats, "orders", 1, 1));
+        assert_ne!(sequence(1), first, "no partition is none of the partitions");
+    }
+
+    #[test]
     fn without_coordinates_there_is_no_key() {
         assert_eq!(Origin::queue(BrokerKind::Http, "orders").dedupe_key("orders", None, None), None);
     }

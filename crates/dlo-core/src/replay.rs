@@ -99,6 +99,8 @@ coded! {
         Refused = 12 => "refused",
         /// The position of the consumer group is behind it, and it did not come back within the window.
         Passed = 13 => "passed",
+        /// Confirmed by the queue for failures that no replay mends: nothing more is waited for.
+        Routed = 14 => "routed",
     }
 }
 
@@ -110,6 +112,7 @@ impl ItemState {
             Self::Confirmed
                 | Self::Presumed
                 | Self::Passed
+                | Self::Routed
                 | Self::Returned
                 | Self::Unknown
                 | Self::Short
@@ -121,13 +124,16 @@ impl ItemState {
     /// Whether a later letter of its key may go, where order matters. What is unknown did not come back within its window;
     /// what was short is in other hands. What came back, was refused or is open again holds up those behind it.
     pub const fn clears_key(self) -> bool {
-        matches!(self, Self::Confirmed | Self::Passed | Self::Presumed | Self::Unknown | Self::Short)
+        matches!(
+            self,
+            Self::Confirmed | Self::Passed | Self::Presumed | Self::Routed | Self::Unknown | Self::Short
+        )
     }
 
     /// Whether it was certainly handed to the broker by this replay.
     pub const fn was_sent(self) -> bool {
-        use ItemState::{Confirmed, Passed, Presumed, Returned, Sent, Unknown};
-        matches!(self, Sent | Confirmed | Passed | Presumed | Returned | Unknown)
+        use ItemState::{Confirmed, Passed, Presumed, Returned, Routed, Sent, Unknown};
+        matches!(self, Sent | Confirmed | Passed | Presumed | Routed | Returned | Unknown)
     }
 }
 

@@ -120,7 +120,7 @@ pub struct GroupFilter {
     pub owner: Option<Option<String>>,
     /// Only groups that have letters in this status.
     pub holding: Option<Status>,
-    /// Only groups of which every letter has ended: recovered, discarded, compensated or archived.
+    /// Only groups of which every letter has ended: recovered, routed, discarded, compensated or archived.
     pub handled: bool,
     /// Only groups that stand there. Empty: wherever they stand.
     pub statuses: Vec<GroupStatus>,

@@ -19,8 +19,8 @@ pub(crate) struct Move {
 }
 
 use ItemState::{
-    Claimed, Confirmed, Frozen, InDoubt, Intended, Passed, Presumed, Refused, Released, Returned, Sent,
-    Short, Unknown,
+    Claimed, Confirmed, Frozen, InDoubt, Intended, Passed, Presumed, Refused, Released, Returned, Routed,
+    Sent, Short, Unknown,
 };
 
 impl Move {
@@ -41,8 +41,11 @@ impl Move {
         Self::new(&[Intended, Sent, InDoubt, Passed, Presumed, Unknown], Confirmed, Some(Step::Confirm));
     /// Claimed too: the death proves that it was published, whatever a reading back found. The letter's step is part of
     /// the death.
-    pub(crate) const COME_BACK: Self =
-        Self::new(&[Claimed, Intended, Sent, InDoubt, Passed, Presumed, Unknown, Confirmed], Returned, None);
+    pub(crate) const COME_BACK: Self = Self::new(
+        &[Claimed, Intended, Sent, InDoubt, Passed, Presumed, Routed, Unknown, Confirmed],
+        Returned,
+        None,
+    );
 
     pub(crate) fn takes(&self, state: ItemState) -> bool {
         self.from.contains(&state)
@@ -53,7 +56,7 @@ impl Move {
         match self.to {
             InDoubt => true,
             Intended => self.from == [InDoubt],
-            Frozen | Claimed | Sent | Confirmed | Passed | Presumed | Returned | Unknown | Short
+            Frozen | Claimed | Sent | Confirmed | Passed | Presumed | Routed | Returned | Unknown | Short
             | Released | Refused => false,
         }
     }
@@ -89,6 +92,7 @@ impl Conclusion {
         match self {
             Self::Passed => Move::new(&[Sent], Passed, Some(Step::Pass)),
             Self::Presumed => Move::new(&[Sent], Presumed, None),
+            Self::Routed => Move::new(&[Sent], Routed, Some(Step::Route)),
             Self::Unknown => Move::new(&[Sent], Unknown, None),
         }
     }

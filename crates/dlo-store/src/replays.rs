@@ -124,7 +124,8 @@ pub trait Replays: Send + Sync + std::fmt::Debug {
     /// Items that came back after `since`, with the class and time of the new death, oldest first.
     async fn returns(&self, id: ReplayId, since: Timestamp, most: usize) -> Result<Vec<Return>, StoreError>;
 
-    /// Ends sent items as passed (the letter is recovered), presumed or unknown (it stays sent). Others are left.
+    /// Ends sent items as passed (the letter is recovered), routed (the letter is routed), presumed or unknown (it stays
+    /// sent). Others are left.
     async fn conclude(
         &self,
         run: &Run<'_>,
@@ -288,6 +289,8 @@ pub enum Conclusion {
     Passed,
     /// The queue was seen empty after it was sent. The letter stays sent.
     Presumed,
+    /// It was sent for good to a queue that the broker confirmed. The letter is routed.
+    Routed,
     /// Nothing is known. The letter stays sent.
     Unknown,
 }

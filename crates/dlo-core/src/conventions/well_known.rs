@@ -1,5 +1,5 @@
-//! What nearly every message carries under well-known names: message id, event type and version, correlation, trace, content
-//! type.
+//! What nearly every message carries under well-known names: event type and version, correlation, trace, content type. The
+//! message id is read by itself: it is no part of what a convention tells of a death.
 //!
 //! Filled in where no convention told it. Names are compared in lower case with `-` for `_`; a fact of the transport has its
 //! own names, and gives way to a header of the application.
@@ -79,33 +79,48 @@ const FACTS: &[(&str, Field, u8)] = &[
 /// The longest name of either list.
 const LONGEST: usize = 32;
 
+/// The header that speaks for each field.
+struct Best<'m>([Option<(u8, &'m Header)>; 6]);
+
+impl<'m> Best<'m> {
+    fn of(message: &'m Message) -> Self {
+        let mut best: [Option<(u8, &Header)>; 6] = [None; 6];
+        for header in message.headers.iter() {
+            let Some((field, rank)) = known(&header.name) else { continue };
+            let slot = &mut best[field as usize];
+            // The last of equal ones speaks, as everywhere.
+            if slot.is_none_or(|(other, _)| rank <= other) {
+                *slot = Some((rank, header));
+            }
+        }
+        Self(best)
+    }
+
+    fn text(&self, field: Field, max: usize) -> Option<&'m str> {
+        let (_, header) = self.0[field as usize]?;
+        header.text().map(str::trim).filter(|text| !text.is_empty() && text.len() <= max)
+    }
+}
+
+/// The id of a message that its producer or its broker wrote. It is the same on every copy, so it is no coordinate.
+pub fn message_id(message: &Message) -> Option<String> {
+    Best::of(message).text(Field::MessageId, limits::ID).map(str::to_owned)
+}
+
 /// Fills in what the conventions left open.
 pub(super) fn fill(reading: &mut Reading, message: &Message) {
-    let mut best: [Option<(u8, &Header)>; 6] = [None; 6];
-    for header in message.headers.iter() {
-        let Some((field, rank)) = known(&header.name) else { continue };
-        let slot = &mut best[field as usize];
-        // The last of equal ones speaks, as everywhere.
-        if slot.is_none_or(|(other, _)| rank <= other) {
-            *slot = Some((rank, header));
-        }
-    }
-    let text = |field: Field, max: usize| {
-        let (_, header) = best[field as usize]?;
-        header.text().map(str::trim).filter(|text| !text.is_empty() && text.len() <= max)
-    };
+    let best = Best::of(message);
     let or = |slot: &mut Option<String>, found: Option<&str>| {
         if slot.is_none() {
             *slot = found.map(str::to_owned);
         }
     };
-    or(&mut reading.event_type, text(Field::EventType, limits::NAME));
-    or(&mut reading.event_version, text(Field::EventVersion, limits::NAME));
-    or(&mut reading.correlation_id, text(Field::Correlation, limits::ID));
-    or(&mut reading.message_id, text(Field::MessageId, limits::ID));
-    or(&mut reading.content_type, text(Field::ContentType, limits::NAME));
+    or(&mut reading.event_type, best.text(Field::EventType, limits::NAME));
+    or(&mut reading.event_version, best.text(Field::EventVersion, limits::NAME));
+    or(&mut reading.correlation_id, best.text(Field::Correlation, limits::ID));
+    or(&mut reading.content_type, best.text(Field::ContentType, limits::NAME));
     if reading.trace_id.is_none() {
-        reading.trace_id = text(Field::Trace, limits::ID).and_then(trace_id);
+        reading.trace_id = best.text(Field::Trace, limits::ID).and_then(trace_id);
     }
 }
 
@@ -160,9 +175,7 @@ mod tests {
         let read = |name: &str| {
             let mut message = Message::default();
             message.headers.push_text(name, "m-290");
-            let mut reading = Reading::default();
-            fill(&mut reading, &message);
-            reading.message_id
+            message_id(&message)
         };
         for name in
             ["rabbitmq:message-id", "amqp1:message-id", "Nats-Msg-Id", "sqs:MessageId", "X-Message-Id"]

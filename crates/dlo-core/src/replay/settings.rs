@@ -104,6 +104,18 @@ pub enum Target {
     Queue(String),
     /// The queue they came from, for the consumer group that failed only.
     FailedGroup,
+    /// Another queue of the source's broker, for good: a letter ends there as routed.
+    Route(String),
+}
+
+impl Target {
+    /// The queue that is named; `None`: that of the source.
+    pub fn named(&self) -> Option<&str> {
+        match self {
+            Self::Queue(queue) | Self::Route(queue) => Some(queue),
+            Self::Original | Self::FailedGroup => None,
+        }
+    }
 }
 
 /// What becomes of an item in doubt where the broker can be asked nothing.

@@ -147,7 +147,7 @@ fn a_typo_gives_directions() {
         ),
         (
             "status:opne",
-            "column 8: expected one of open, claimed, sent, in_doubt, recovered, discarded, compensated, archived (perhaps `open`), found `opne`",
+            "column 8: expected one of open, claimed, sent, in_doubt, recovered, discarded, compensated, archived, routed (perhaps `open`), found `opne`",
         ),
         ("attempts:many", "column 10: expected a whole number such as 3, found `many`"),
         ("age:>soon", "column 6: expected a duration such as 90s, 2h or 7d, at most 36500d, found `soon`"),

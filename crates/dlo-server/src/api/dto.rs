@@ -179,12 +179,15 @@ pub(crate) struct DetailOut<'a> {
     deaths: Vec<DeathOut<'a>>,
     /// When automation takes it away.
     leaves: Option<Leaving>,
+    /// The queue that a routed letter is in.
+    routed_to: Option<String>,
 }
 
 impl<'a> DetailOut<'a> {
-    pub(crate) fn new(detail: &'a LetterDetail, leaves: Option<Leaving>) -> Self {
+    pub(crate) fn new(detail: &'a LetterDetail, leaves: Option<Leaving>, routed_to: Option<String>) -> Self {
         Self {
             leaves,
+            routed_to,
             letter: LetterOut::new(&detail.letter),
             headers: HeadersOut(&detail.headers),
             error_stack: detail.error_stack.as_deref(),

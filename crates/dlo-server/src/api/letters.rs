@@ -7,7 +7,9 @@ use axum::extract::State;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use dlo_core::id::LetterId;
-use dlo_store::StoredPayload;
+use dlo_core::letter::{Status, Step};
+use dlo_core::replay::parse_send_id;
+use dlo_store::{Event, StoreError, StoredPayload, TimelineEntry};
 use serde::{Deserialize, Serialize};
 
 use super::decide::COUNTED;
@@ -72,8 +74,23 @@ pub(crate) async fn count(
 pub(crate) async fn show(State(office): State<Arc<Office>>, Id(id): Id<LetterId>) -> Answer<Response> {
     let mut detail = office.store.letter(id).await?;
     let leaves = leaving(&office, &detail.letter).await?;
+    let routed_to = match detail.letter.status {
+        Status::Routed => routed_to(&office, &office.store.timeline(id).await?).await?,
+        _ => None,
+    };
     office.mask.detail(&mut detail);
-    Ok(Json(DetailOut::new(&detail, leaves)).into_response())
+    Ok(Json(DetailOut::new(&detail, leaves, routed_to)).into_response())
+}
+
+/// The queue that the replay which last sent a letter routed it to.
+pub(crate) async fn routed_to(
+    office: &Office,
+    timeline: &[TimelineEntry],
+) -> Result<Option<String>, StoreError> {
+    let route = timeline.iter().rev().find(|entry| entry.what == Event::Step(Step::Route));
+    let sent = route.and_then(|entry| parse_send_id(entry.reference.as_deref()?));
+    let Some((replay, _)) = sent else { return Ok(None) };
+    Ok(office.store.replay(replay).await?.settings.target.named().map(str::to_owned))
 }
 
 /// The bytes as they were captured. Reading them is audited before they leave.

@@ -49,7 +49,7 @@ pub(super) async fn route(
         canary: 0,
         ramp: 1,
         pace: Pace::Rate(500.0),
-        target: Target::Queue(queue.to_string()),
+        target: Target::Route(queue.to_string()),
         limit: u32::MAX,
         guards,
         ..base(office, &letters)

@@ -63,7 +63,8 @@ pub(super) fn letter(
         ),
         _ => found_key(source, &place, record.as_ref()),
     };
-    let id = message_id(&place, own.is_some() || replay.is_some(), reading.message_id);
+    let producer = reading.message_id.or_else(|| conventions::message_id(&message));
+    let id = message_id(&place, own.is_some() || replay.is_some(), producer);
     let mut origin = own.or(record).or(reading.origin).unwrap_or(place);
     origin.message_id = origin.message_id.or(id);
     let mut draft = Draft::new(source.to_owned(), origin, message);

@@ -102,10 +102,7 @@ impl Hand {
 
     /// The queue whose consumer is watched.
     pub(super) fn queue<'a>(&'a self, target: &'a Target) -> &'a str {
-        match target {
-            Target::Queue(queue) => queue,
-            Target::Original | Target::FailedGroup => &self.target.queue,
-        }
+        target.named().unwrap_or(&self.target.queue)
     }
 
     /// A publisher of this run's own; whoever had one before publishes nothing any more, where that can be had.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use dlo_core::broker::BrokerError;
 use dlo_core::replay::guard::CameBack;
 use dlo_core::replay::run::{ripe, window};
-use dlo_core::replay::{Item, ReplayState, Settings};
+use dlo_core::replay::{Item, ReplayState, Settings, Target};
 use dlo_core::time::Timestamp;
 use dlo_store::StoreError;
 use dlo_store::replays::{Conclusion, Return};
@@ -101,9 +101,13 @@ impl Hand {
         let queue = self.queue(&question.settings.target);
         let (progress, backlog) = self.progress(queue, question).await;
         looked.backlog = backlog;
-        if question.open && !matches!(progress, Progress::Away) {
+        if question.open && matches!(question.settings.target, Target::Route(_)) {
+            // The broker has it, and that is all there is to wait for.
+            looked.concluded = self.conclude(Duration::ZERO, |_| Conclusion::Routed).await?;
+        } else if question.open && !matches!(progress, Progress::Away) {
             let window = window(&question.settings, question.usual);
-            looked.concluded = self.conclude(window, &progress).await?;
+            let window = if self.engine.flaw.has(Flaw::ConcludeEarly) { window / 4 } else { window };
+            looked.concluded = self.conclude(window, |item| progress.conclusion(item)).await?;
             if question.state == ReplayState::Canary {
                 looked.canary_ripe = self.canary_ripe(window, question.usual, &progress).await?;
             }
@@ -167,8 +171,12 @@ impl Hand {
     }
 
     /// Ends what has had its window.
-    async fn conclude(&self, window: Duration, progress: &Progress) -> Result<u64, StoreError> {
-        let window = if self.engine.flaw.has(Flaw::ConcludeEarly) { window / 4 } else { window };
+    async fn conclude(
+        &self,
+        window: Duration,
+        conclusion: impl Fn(&Item) -> Conclusion,
+    ) -> Result<u64, StoreError> {
+        use Conclusion::{Passed, Presumed, Routed, Unknown};
         let mut concluded = 0;
         for _ in 0..PAGES {
             let now = self.now();
@@ -176,8 +184,8 @@ impl Hand {
             if items.is_empty() {
                 break;
             }
-            for how in [Conclusion::Passed, Conclusion::Presumed, Conclusion::Unknown] {
-                let ended = items.iter().filter(|item| progress.conclusion(item) == how);
+            for how in [Passed, Presumed, Routed, Unknown] {
+                let ended = items.iter().filter(|item| conclusion(item) == how);
                 let numbers: Vec<u64> = ended.map(|item| item.number).collect();
                 if !numbers.is_empty() {
                     let lease = self.lease();

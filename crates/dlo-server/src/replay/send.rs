@@ -129,11 +129,9 @@ impl Hand {
 
     /// Where an item goes.
     pub(super) fn destination(&self, item: &ToSend, target: &Target) -> Destination {
-        match target {
-            Target::Queue(queue) => Destination::queue(queue.clone()),
-            Target::Original | Target::FailedGroup => {
-                home(item, self.broker().capabilities().kind, &self.target.queue)
-            }
+        match target.named() {
+            Some(queue) => Destination::queue(queue),
+            None => home(item, self.broker().capabilities().kind, &self.target.queue),
         }
     }
 
@@ -144,7 +142,7 @@ impl Hand {
             .map(|item| {
                 let group = match settings.target {
                     Target::FailedGroup => item.consumer.clone().or_else(|| self.target.group.clone()),
-                    Target::Original | Target::Queue(_) => None,
+                    Target::Original | Target::Queue(_) | Target::Route(_) => None,
                 };
                 let mark = ReplayMark {
                     letter: Some(item.letter),

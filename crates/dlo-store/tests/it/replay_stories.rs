@@ -51,7 +51,7 @@ fn acts() -> impl Strategy<Value = Act> {
     let ends = proptest::collection::vec((0..8_u64, end), 1..6);
     let states = [ReplayState::Running, ReplayState::Canary, ReplayState::Paused, ReplayState::Cancelled];
     let settlings = [Settling::FoundSent, Settling::FoundUnsent, Settling::Recovered, Settling::Open];
-    let conclusions = [Conclusion::Passed, Conclusion::Presumed, Conclusion::Unknown];
+    let conclusions = [Conclusion::Passed, Conclusion::Presumed, Conclusion::Routed, Conclusion::Unknown];
     prop_oneof![
         2 => (1..5_u8).prop_map(Act::Insert),
         2 => any::<bool>().prop_map(|ordered| Act::Plan { ordered }),

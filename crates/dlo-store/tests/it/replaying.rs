@@ -14,9 +14,10 @@ use dlo_store::{DynStore, Lease, Page};
 
 use crate::letters::{NOW, at, batch, deed, insert, letter, query};
 
-/// Order does not matter, nobody approves.
+/// Order does not matter, nobody approves, and the traffic of the queue is told.
 pub(crate) fn policy(sources: &[&str]) -> PlanPolicy {
-    let sources = sources.iter().map(|name| ((*name).to_string(), SourcePolicy::default())).collect();
+    let source = SourcePolicy { counts_traffic: true, ..SourcePolicy::default() };
+    let sources = sources.iter().map(|name| ((*name).to_string(), source)).collect();
     PlanPolicy { sources, ..PlanPolicy::default() }
 }
 

@@ -145,6 +145,7 @@ pub(super) fn standing(replay: &Value) -> String {
         ("confirmed", "confirmed"),
         ("passed", "passed by the consumer"),
         ("presumed", "probably handled"),
+        ("routed", "routed"),
         ("returned", "came back"),
         ("unknown", "unknown"),
         ("in_doubt", "in doubt"),

@@ -12,5 +12,6 @@ mod pill;
 mod refused;
 mod repair;
 mod restored;
+mod routed;
 mod rules;
 mod shop;

@@ -9,7 +9,7 @@ use axum::extract::State;
 use axum::http::Request;
 use axum::response::{IntoResponse, Response};
 use dlo_core::id::{LetterId, ReplayId};
-use dlo_core::replay::{Target, parse_send_id};
+use dlo_core::replay::parse_send_id;
 use dlo_core::time::Timestamp;
 use dlo_store::StoreError;
 use serde::{Deserialize, Serialize};
@@ -103,7 +103,7 @@ impl Groups<'_> {
             Err(StoreError::NoReplay(_)) => return Ok(Whose::Anybody),
             Err(error) => return Err(error.into()),
         };
-        if matches!(replay.settings.target, Target::Queue(_)) {
+        if replay.settings.target.named().is_some() {
             return Ok(Whose::Anybody);
         }
         let told: u64 = replay.by_class.iter().map(|kind| kind.count).sum();

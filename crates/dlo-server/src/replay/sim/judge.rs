@@ -153,7 +153,7 @@ impl World {
             self.fault(format!("a letter is {} and in the queue", row.state));
         }
         let stands = match row.state {
-            ItemState::Confirmed | ItemState::Passed => Stands::Recovered,
+            ItemState::Confirmed | ItemState::Passed | ItemState::Routed => Stands::Recovered,
             ItemState::Presumed | ItemState::Unknown | ItemState::Sent => Stands::Sent,
             ItemState::Returned | ItemState::Released | ItemState::Refused | ItemState::Frozen => {
                 Stands::Open

@@ -314,6 +314,7 @@ impl Replays for Book {
                 match how {
                     Conclusion::Presumed => row.state = ItemState::Presumed,
                     Conclusion::Passed => (row.state, row.letter) = (ItemState::Passed, Stands::Recovered),
+                    Conclusion::Routed => (row.state, row.letter) = (ItemState::Routed, Stands::Recovered),
                     Conclusion::Unknown => row.state = ItemState::Unknown,
                 }
                 count += 1;

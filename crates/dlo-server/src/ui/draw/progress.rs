@@ -12,10 +12,11 @@ const HEIGHT: u32 = 24;
 const LEAST: u32 = 4;
 
 /// What is certain comes first, what is still to come last.
-pub(crate) const OUTCOMES: [ItemState; 13] = [
+pub(crate) const OUTCOMES: [ItemState; 14] = [
     ItemState::Confirmed,
     ItemState::Passed,
     ItemState::Presumed,
+    ItemState::Routed,
     ItemState::Sent,
     ItemState::Unknown,
     ItemState::Returned,

@@ -25,7 +25,8 @@ pub(super) fn wakes(group: &Group, now: Timestamp) -> Option<Ahead> {
 
 /// How its letters ended, when none is left to be sent, waited for or decided: `12 recovered, 1 discarded`.
 pub(super) fn handled(group: &Group) -> Option<String> {
-    let ended = [Status::Recovered, Status::Discarded, Status::Compensated, Status::Archived];
+    use Status::{Archived, Compensated, Discarded, Recovered, Routed};
+    let ended = [Recovered, Routed, Discarded, Compensated, Archived];
     let counts = ended.map(|status| (status, group.counts.get(status)));
     let all: u64 = counts.iter().map(|(_, count)| count).sum();
     let told = counts.iter().filter(|(_, count)| *count > 0);

@@ -15,6 +15,7 @@ use dlo_store::{Event, Page, StoreError, TimelineEntry};
 
 use super::answers::symptom;
 use super::mending::Mending;
+use crate::api::letters::routed_to;
 use crate::office::Office;
 use crate::ui::held::Held;
 use crate::ui::show::ago;
@@ -71,7 +72,12 @@ impl Standing {
                 Status::Claimed | Status::Sent | Status::InDoubt => Held::of(office, letter.id).await?,
                 _ => None,
             },
-            closed: closed(letter.status, timeline),
+            closed: match letter.status {
+                Status::Routed => routed_to(office, timeline)
+                    .await?
+                    .map(|queue| format!("it was routed to the queue {queue}")),
+                status => closed(status, timeline),
+            },
             mending,
             helps: known.map_or(ReplayHelps::Unknown, |known| known.replay_helps),
             newer: newer(office, letter).await?,
@@ -108,7 +114,12 @@ fn closed(status: Status, timeline: &[TimelineEntry]) -> Option<String> {
         Status::Discarded => Step::Discard,
         Status::Compensated => Step::Compensate,
         Status::Archived => Step::Archive,
-        Status::Open | Status::Claimed | Status::Sent | Status::InDoubt | Status::Recovered => return None,
+        Status::Open
+        | Status::Routed
+        | Status::Claimed
+        | Status::Sent
+        | Status::InDoubt
+        | Status::Recovered => return None,
     };
     let entry = timeline.iter().rev().find(|entry| entry.what == Event::Step(step))?;
     let said = [&entry.reason, &entry.reference].into_iter().flatten().cloned().collect::<Vec<_>>();
@@ -214,6 +225,7 @@ fn answer(status: Status, can_plan: bool, hope: Hope, standing: &Standing) -> (&
         Status::Claimed | Status::Sent => ("A replay has it", ""),
         Status::InDoubt => ("Not before it is settled", "no"),
         Status::Recovered => ("It was replayed and handled", "yes"),
+        Status::Routed => ("No, it was routed", "no"),
         Status::Discarded | Status::Compensated | Status::Archived => ("No, it is closed", "no"),
     }
 }

@@ -49,7 +49,7 @@ fn flags(is: &Settings, usual: &Settings) -> Option<Vec<String>> {
         (is, usual) if is == usual => {}
         (Target::Queue(name), _) => flag("--to", name.clone()),
         (Target::FailedGroup, _) => flags.push("--failed-group".to_string()),
-        (Target::Original, _) => return None,
+        (Target::Original | Target::Route(_), _) => return None,
     }
     match is.pace {
         pace if pace == usual.pace => {}

@@ -87,6 +87,7 @@ pub(crate) fn settings(settings: &Settings) -> Vec<(&'static str, String)> {
     let target = match &settings.target {
         Target::Original => "the queue they came from".to_string(),
         Target::Queue(name) => format!("the queue {name}"),
+        Target::Route(name) => format!("the queue {name}, for good"),
         Target::FailedGroup => {
             "the queue they came from, for the consumer group that failed only".to_string()
         }

@@ -5,6 +5,7 @@
 use async_trait::async_trait;
 use dlo_store::{DynStore, StoreError, StoreLimits};
 
+pub(crate) mod approvals;
 pub(crate) mod beside;
 pub(crate) mod bytes;
 pub(crate) mod deaths;
@@ -155,12 +156,14 @@ macro_rules! conformance {
                 items_are_paged_in_order_and_by_state
                 a_replay_goes_where_it_may_and_says_so
                 settings_are_adjusted_until_a_replay_is_over
-                an_approval_counts_once_for_each_person_and_for_children
-                nothing_is_written_of_a_plan_that_is_refused
                 what_a_server_should_have_in_hand_is_listed
                 the_usual_time_to_die_is_that_of_members_that_died_once
                 a_plan_without_members_is_a_plan
                 of_a_plan_without_members_nothing_is_written_if_so_asked
+            }
+            approvals {
+                an_approval_counts_once_for_each_person_and_for_children
+                nothing_is_written_of_a_plan_that_is_refused
             }
             order {
                 a_key_goes_in_its_order_where_order_matters

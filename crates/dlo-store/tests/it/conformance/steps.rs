@@ -18,6 +18,7 @@ const fn way_to(status: Status) -> &'static [Step] {
         Status::Discarded => &[Step::Discard],
         Status::Compensated => &[Step::Compensate],
         Status::Archived => &[Step::Archive],
+        Status::Routed => &[Step::Claim, Step::Send, Step::Route],
     }
 }
 

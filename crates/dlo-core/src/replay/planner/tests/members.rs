@@ -66,7 +66,7 @@ fn letters_that_another_replay_has_in_hand_name_it() {
     planner.held_by(Some(other));
     let held = |why, count, held_by| Excluded { why, count, held_by };
     assert_eq!(
-        planner.finish().excluded,
+        planner.finish().unwrap().excluded,
         [held(Exclusion::PointerOnly, 1, None), held(Exclusion::Held, 3, Some(other))]
     );
 }
@@ -100,7 +100,7 @@ fn every_letter_that_a_recovered_one_overtook_is_counted() {
     }
     planner.recovered("orders", b"C-1", candidate(4, "A").failed_at);
     planner.recovered("orders", b"C-1", candidate(2, "A").failed_at);
-    let plan = planner.finish();
+    let plan = planner.finish().unwrap();
     assert_eq!((numbers(&plan.parts[0]), excluded(&plan)), (vec![4], vec![(Exclusion::Superseded, 3)]));
 }
 

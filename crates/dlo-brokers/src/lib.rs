@@ -6,6 +6,24 @@
 //!
 //! This is the only file of the crate with `cfg(feature)`: modules, settings and [`connect`] by kind.
 
+#![cfg_attr(
+    not(all(
+        feature = "amqp1",
+        feature = "kafka",
+        feature = "nats",
+        feature = "pubsub",
+        feature = "rabbitmq",
+        feature = "redis",
+        feature = "sql",
+        feature = "sqs",
+        feature = "stomp"
+    )),
+    allow(
+        dead_code,
+        reason = "parts of the rooms that brokers share are unused where only some brokers are in"
+    )
+)]
+
 use std::sync::Arc;
 
 use dlo_core::broker::{Broker, BrokerError};

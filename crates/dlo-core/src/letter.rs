@@ -26,7 +26,7 @@ coded! {
         Discarded = 6 => "discarded",
         Compensated = 7 => "compensated",
         Archived = 8 => "archived",
-        /// In a queue for failures that no replay mends; the office has no more to do with it.
+        /// In the queue for permanent failures: closed, and not handled.
         Routed = 9 => "routed",
     }
 }

@@ -99,7 +99,7 @@ coded! {
         Refused = 12 => "refused",
         /// The position of the consumer group is behind it, and it did not come back within the window.
         Passed = 13 => "passed",
-        /// Confirmed by the queue for failures that no replay mends: nothing more is waited for.
+        /// Sent for good to the queue for permanent failures, and the broker confirmed.
         Routed = 14 => "routed",
     }
 }
@@ -163,7 +163,7 @@ impl ItemCounts {
         self.get(ItemState::Confirmed) + self.get(ItemState::Passed)
     }
 
-    /// Of those that were handled or came back, the part that was handled; nothing while there is none.
+    /// Of those that were handled or came back, the share that was handled; `None` without such items.
     pub fn success(&self) -> Option<f64> {
         let known = self.handled() + self.get(ItemState::Returned);
         (known > 0).then(|| self.handled() as f64 / known as f64)

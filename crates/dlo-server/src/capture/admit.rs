@@ -96,8 +96,8 @@ pub(super) fn letter(
     admission.admit(draft, Manner::Mend, Dedupe::Exactly(dedupe), now)
 }
 
-/// The id under which people look for a message of which only the queue is known. `ours`: our runtime or a replay sent it to
-/// this queue.
+/// The message id of a letter whose origin names only the queue. `ours`: our runtime or a replay sent the message to this
+/// queue.
 fn message_id(place: &Origin, ours: bool, producer: Option<String>) -> Option<String> {
     match place.broker {
         // The service keeps its id when it moves a message to a dead-letter queue.

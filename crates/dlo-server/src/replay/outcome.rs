@@ -70,7 +70,7 @@ enum Progress {
 }
 
 impl Progress {
-    /// What is to be said of an item that did not come back.
+    /// The outcome of an item that did not come back.
     fn conclusion(&self, item: &Item) -> Conclusion {
         match self {
             Self::Positions(_) if self.passed(item) => Conclusion::Passed,
@@ -213,4 +213,33 @@ impl Hand {
 fn came_back(back: Return) -> (u64, CameBack) {
     let Return { number, letter, sent_at, at, error_class, former_class } = back;
     (number, CameBack { letter, sent_at, at, class: error_class, former: former_class })
+}
+
+#[cfg(test)]
+mod tests {
+    use dlo_core::id::LetterId;
+    use dlo_core::replay::ItemState;
+
+    use super::*;
+
+    #[test]
+    fn only_the_position_of_a_group_proves_that_an_item_was_passed() {
+        let at = Timestamp::from_millis;
+        let item = Item {
+            number: 0,
+            letter: LetterId(uuid::Uuid::nil()),
+            state: ItemState::Sent,
+            at: Some(at(10)),
+            sent_at: Some(at(10)),
+            partition: Some(3),
+            offset: Some(7),
+            note: None,
+        };
+        let positions = |next| Progress::Positions([(3, next)].into());
+        assert_eq!(positions(8).conclusion(&item), Conclusion::Passed);
+        assert_eq!(positions(7).conclusion(&item), Conclusion::Unknown);
+        assert_eq!(Progress::EmptyAt(at(11)).conclusion(&item), Conclusion::Presumed);
+        assert_eq!(Progress::EmptyAt(at(10)).conclusion(&item), Conclusion::Unknown);
+        assert_eq!(Progress::Unknown.conclusion(&item), Conclusion::Unknown);
+    }
 }

@@ -82,7 +82,10 @@ struct Overview {
     in_doubt: u64,
     /// In the hand of replays: neither open nor over.
     held: u64,
+    /// Sent, and not known to be handled: the outcome is open, unknown or only presumed.
+    sent: u64,
     recovered: u64,
+    routed: u64,
     discarded: u64,
     compensated: u64,
     halted: Vec<Halted>,
@@ -120,7 +123,9 @@ pub(crate) async fn page(State(office): State<Arc<Office>>, shell: Shell) -> Res
         total: stats.letters.total(),
         in_doubt: stats.letters.get(Status::InDoubt),
         held: stats.letters.get(Status::Claimed),
+        sent: stats.letters.get(Status::Sent),
         recovered: stats.letters.get(Status::Recovered),
+        routed: stats.letters.get(Status::Routed),
         discarded: stats.letters.get(Status::Discarded),
         compensated: stats.letters.get(Status::Compensated),
         halted: halted(&office).await?,

@@ -174,7 +174,7 @@ async fn stoppers(office: &Office, changed: &Changed) -> Result<Vec<Stopper>, Fa
 fn outcomes(replay: &Replay) -> Vec<Outcome> {
     let begun = !is_plan(replay.state);
     let told = |state: &ItemState| {
-        // These are the answer to "did it work", so their zeros are told too.
+        // These answer "did it work", so they are shown even if they are zero.
         let asked = matches!(
             state,
             ItemState::Confirmed

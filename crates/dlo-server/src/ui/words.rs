@@ -45,7 +45,7 @@ pub(crate) const fn status(status: Status) -> &'static str {
         Status::Discarded => "somebody decided that nothing more is needed",
         Status::Compensated => "its effect was made good in another way",
         Status::Archived => "it was put into the archive",
-        Status::Routed => "it is in a queue for failures that no replay mends",
+        Status::Routed => "it is in the queue for permanent failures",
     }
 }
 
@@ -97,7 +97,7 @@ pub(crate) const fn item(state: ItemState) -> &'static str {
         ItemState::Passed => "the consumer group is past it, and it did not come back",
         ItemState::Presumed => "probably handled: no failure seen within the wait time",
         ItemState::Returned => "it died again, and its letter is open with one more death",
-        ItemState::Routed => "the queue that it was routed to has it; nothing more is waited for",
+        ItemState::Routed => "it is in the queue for permanent failures",
         ItemState::Unknown => "its window is over, and nothing is known of it",
         ItemState::InDoubt => "whether it was sent at all is not known; somebody must find out",
         ItemState::Short => "somebody else had taken the letter before; it was not sent",
@@ -155,7 +155,7 @@ const fn step(step: Step) -> &'static str {
         Step::FoundSent => "Found in the queue: it had been sent",
         Step::FoundUnsent => "Not found in the queue: it had not been sent",
         Step::Confirm => "Confirmed: a receipt says that it was handled",
-        Step::Route => "Routed: the queue for failures that no replay mends has it",
+        Step::Route => "Routed: it is in the queue for permanent failures",
         Step::Pass => "Handled: the consumer group is past it, and it did not come back",
         Step::Presume => "Presumed to be handled: it did not come back",
         Step::DieAgain => "Died again",

@@ -19,7 +19,7 @@ use crate::output::{Out, Progress, clean, letters, say};
 const CELLS: u64 = 30;
 /// How often, at most, a line is written where nothing can be rewritten.
 const PLAIN: Duration = Duration::from_secs(5);
-/// Letters that died again of which the group is looked up, and groups that are named.
+/// At most so many letters that died again are looked up, and so many of their groups are named.
 const LOOKED_AT: u64 = 20;
 const GROUPS: usize = 3;
 /// How often a broken line is opened again before it is given up.

@@ -22,6 +22,9 @@ async fn a_pill_in_a_bulk_replay_does_not_loop() {
     shop.start(&plan);
     let done = shop.until_state(&plan, "completed").await;
     assert_eq!((number(&done, "sent"), number(&done, "returned")), (ORDERS, 1), "{done}");
+    let watched = shop.dlo(&["replay", "watch", super::shop::id(&plan)]);
+    assert!(watched.code == 6 && watched.err.contains("1 letter died again"), "{watched:?}");
+    assert!(watched.err.contains("dlo groups show "), "{watched:?}");
     // Somebody tries again and again: after three replays it is exhausted.
     for _ in 0..2 {
         let again = shop.plan(&["class:KeyError"]);

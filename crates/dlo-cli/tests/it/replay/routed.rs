@@ -1,4 +1,4 @@
-//! Letters that nothing mends are routed to a queue of their own: they end there, and the office says where.
+//! Letters that a rule sends to the queue for permanent failures: they are closed, and the office says where they are.
 
 use std::sync::Arc;
 

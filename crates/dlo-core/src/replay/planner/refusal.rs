@@ -1,4 +1,4 @@
-//! What is not allowed of a plan. Judged before anything is written, and once more when the plan is started.
+//! Which plans are refused. A plan is checked before anything is written, and again when it is started.
 
 use super::{PlanPolicy, SourcePolicy};
 use crate::replay::{DoubtPolicy, Pace, Settings};

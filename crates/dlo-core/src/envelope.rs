@@ -33,6 +33,10 @@ pub use strip::strip_for_replay;
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Envelope {
     pub death_id: Option<DeathId>,
+    /// The broker delivered the message again after a consumer went down, so an earlier copy may already be in the
+    /// dead-letter queue. Not set where the broker itself names the message: there a second copy is recognised.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub redelivered: bool,
     pub reason: Option<Reason>,
     /// Written only when it is not `dead_letter`: a discard leaves a record as well (A6), and the record says so.
     pub verdict: Option<VerdictKind>,

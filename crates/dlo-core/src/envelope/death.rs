@@ -33,6 +33,7 @@ pub fn decode(headers: &Headers) -> Option<Envelope> {
     let truncated = headers.text(names::TRUNCATED).unwrap_or_default();
     let envelope = Envelope {
         death_id: parsed(headers, names::DEATH_ID),
+        redelivered: parsed(headers, names::REDELIVERED).unwrap_or_default(),
         reason: parsed(headers, names::REASON),
         verdict: parsed(headers, names::VERDICT),
         rule: text(names::RULE),
@@ -77,6 +78,7 @@ fn write(base: &Message, story: &Envelope) -> Message {
     let headers = &mut message.headers;
     put(headers, names::DLO_VERSION, Some(names::VERSION));
     put(headers, names::DEATH_ID, story.death_id);
+    put(headers, names::REDELIVERED, story.redelivered.then_some(true));
     put(headers, names::REASON, story.reason);
     put(headers, names::VERDICT, story.verdict);
     put(headers, names::RULE, story.rule.as_ref());

@@ -7,6 +7,8 @@ pub const VERSION: u32 = 1;
 pub(super) const PREFIX: &str = "dlo-";
 pub(super) const DLO_VERSION: &str = "dlo-version";
 pub(super) const DEATH_ID: &str = "dlo-death-id";
+/// Only on a copy that a crash may have repeated.
+pub(super) const REDELIVERED: &str = "dlo-redelivered";
 pub(super) const REASON: &str = "dlo-reason";
 pub(super) const VERDICT: &str = "dlo-verdict";
 pub(super) const RULE: &str = "dlo-verdict-rule";
@@ -39,6 +41,7 @@ pub(super) const DUE: &str = "dlo-due";
 pub(super) const OF_A_FAILURE: &[&str] = &[
     DLO_VERSION,
     DEATH_ID,
+    REDELIVERED,
     REASON,
     VERDICT,
     RULE,

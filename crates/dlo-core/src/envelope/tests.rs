@@ -209,6 +209,7 @@ fn envelope() -> impl Strategy<Value = Envelope> {
     (reason, error, counts, (moment(), moment(), moment()), origin(), (text(40), text(40), text(40)))
         .prop_map(|(reason, error, (attempts, history, id), times, origin, consumer)| Envelope {
             death_id: id.map(|id| DeathId(Uuid::from_u128(id))),
+            redelivered: id.is_some_and(|id| id % 2 == 1),
             reason,
             verdict: reason.map(|_| VerdictKind::Discard),
             rule: error.0.clone(),

@@ -132,6 +132,11 @@ async function send(event) {
   }
 }
 
+/** Sends forms from now on, and those that were submitted before this script was loaded. */
 export function forms(root) {
   root.addEventListener("submit", send);
+  // After the scripts of this page, which are modules too and follow this one.
+  addEventListener("DOMContentLoaded", () => {
+    for (const [form, submitter] of globalThis.takeEarlySubmits()) form.requestSubmit(submitter);
+  }, { once: true });
 }

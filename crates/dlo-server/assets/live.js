@@ -1,12 +1,14 @@
 // Keeping up: when the office says that something changed, the parts of this page that are marked `data-live` are fetched
-// again and put in place. It holds still while something is selected, a dialog or a menu is open, a field has the focus,
-// and while a part holds what would be lost: something typed, or a refusal that is to be read.
+// again and put in place. It holds still while something is selected, a dialog or a menu is open, a field has the focus, a
+// button of the mouse is down, and while a part holds what would be lost: something typed, or a refusal that is to be read.
 import { age } from "./ages.js";
 import { say } from "./dialog.js";
 
 const APART = 1500;
 
 let on = true;
+/** A button of the mouse is down: a part that is replaced before it is up again would swallow the click. */
+let pressing = false;
 let stale = false;
 let busy = false;
 /** What the office drew in each part: a script marks rows and opens folds, which is no change of the office. */
@@ -22,7 +24,8 @@ function edited(field) {
 }
 
 function held() {
-  return document.querySelector(HOLDS) !== null
+  return pressing
+    || document.querySelector(HOLDS) !== null
     || document.activeElement?.matches?.("main input, main textarea, main select") === true
     || String(getSelection()).length > 0
     || [...document.querySelectorAll("[data-live] form :is(input, textarea, select)")].some(edited);
@@ -133,5 +136,8 @@ export function live() {
     listen(where);
   });
   document.getElementById("live").addEventListener("click", toggleLive);
+  addEventListener("pointerdown", () => { pressing = true; }, true);
+  // The click comes right behind `pointerup`, before any timer.
+  for (const end of ["pointerup", "pointercancel"]) addEventListener(end, () => setTimeout(() => { pressing = false; }), true);
   setInterval(refresh, APART);
 }

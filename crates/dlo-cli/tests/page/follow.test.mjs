@@ -24,6 +24,36 @@ test("a new group comes in by itself, and the row one stands on stays the row", 
   assert.notEqual(await where(), row);
 });
 
+test("a live update while the mouse is down does not swallow the click", async () => {
+  await page.goto(`${office.url}/groups?view=all`);
+  await page.getByRole("link", { name: /LedgerClosed/ }).first().click();
+  await page.getByRole("button", { name: "Give it to a team" }).hover();
+  await page.mouse.down();
+  const other = await chrome.page();
+  await other.goto(page.url());
+  await send("/api/v1/letters", { source: "ledger", offset: 2, payload: 2, error_class: "LedgerClosed" });
+  await other.getByText("2 open of 2").first().waitFor();
+  // The other page has followed; this one had the same time twice over, and holds still.
+  await page.waitForTimeout(3000);
+  await page.mouse.up();
+  await page.locator("details#own[open]").waitFor();
+  await other.close();
+});
+
+test("what is pressed before the page's script is loaded is done when it is", async () => {
+  let load;
+  const loaded = new Promise((resolve) => { load = resolve; });
+  await page.route("**/assets/office.js", async (route) => {
+    await loaded;
+    await route.continue();
+  });
+  await page.goto(page.url(), { waitUntil: "commit" });
+  await page.getByRole("button", { name: "Being fixed" }).click();
+  load();
+  await page.locator("h1 .badge.fixing").waitFor();
+  await page.unroute("**/assets/office.js");
+});
+
 test("what the office refuses stays until it was read, and so does what was typed", async () => {
   const { id } = await send("/api/v1/replays", { query: "class:KeyError status:open", reason: "to be cancelled" });
   await page.goto(`${office.url}/replays/${id}`);

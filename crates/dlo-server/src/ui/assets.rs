@@ -23,6 +23,7 @@ const ASSETS: &[Asset] = &[
         text: concat!(include_str!("../../assets/office.css"), include_str!("../../assets/desk.css")),
     },
     Asset { name: "icon.svg", kind: "image/svg+xml", text: include_str!("../../assets/icon.svg") },
+    Asset { name: "early.js", kind: JS, text: include_str!("../../assets/early.js") },
     Asset { name: "office.js", kind: JS, text: include_str!("../../assets/office.js") },
     Asset { name: "forms.js", kind: JS, text: include_str!("../../assets/forms.js") },
     Asset { name: "undone.js", kind: JS, text: include_str!("../../assets/undone.js") },

@@ -12,6 +12,8 @@ use crate::api::error::{Answer, Problem};
 use crate::memory::Held;
 use crate::office::Office;
 
+/// Bytes of a body where none is expected.
+const NOTHING: usize = 64 * 1024;
 /// Bytes of the small JSON documents that decisions are.
 const SMALL: usize = 1024 * 1024;
 /// How much of a body that is too large is read away, so that the client gets to read the refusal.
@@ -93,6 +95,12 @@ async fn drain(body: &mut Body, timeout: Duration) {
     if tokio::time::timeout(DRAIN_TIME, reading).await.is_err() {
         tracing::debug!("a body that is too large was not read to its end");
     }
+}
+
+/// Reads and drops the body of a request that needs none. The connection of a body that stays unread is closed behind the
+/// answer, and the client may lose the answer with it.
+pub(crate) async fn discard(request: Request<Body>, office: &Office) -> Answer<()> {
+    whole(request, NOTHING, office).await.map(drop)
 }
 
 /// A small JSON document of a known shape. Unknown fields are the shape's to refuse.

@@ -179,7 +179,7 @@ impl Token {
     }
 
     /// Compares in a time that does not depend on where the two differ.
-    pub(crate) fn is(&self, presented: &str) -> bool {
+    pub fn is(&self, presented: &str) -> bool {
         use subtle::ConstantTimeEq;
         self.0.as_bytes().ct_eq(presented.as_bytes()).into()
     }

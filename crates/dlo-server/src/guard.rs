@@ -96,6 +96,10 @@ fn name_of(authority: &str) -> &str {
 }
 
 fn same_origin(host: &str, asked: &Asked<'_>) -> Answer<()> {
+    // A browser sends one. Two are a try to show one to us and another to a proxy.
+    if asked.headers.get_all(header::ORIGIN).iter().count() > 1 {
+        return Err(forbidden("foreign_origin", "the request must have at most one `Origin` header"));
+    }
     if let Some(origin) = asked.headers.get(header::ORIGIN) {
         let authority =
             origin.to_str().ok().and_then(|origin| origin.split_once("://")).map(|(_, rest)| rest);
@@ -213,6 +217,9 @@ mod tests {
         assert_eq!(get(&[host, ("origin", "http://127.0.0.1:9999")]), 403);
         assert_eq!(get(&[host, ("origin", "https://evil.example")]), 403);
         assert_eq!(get(&[host, ("origin", "null")]), 403);
+        let own = ("origin", "http://127.0.0.1:8404");
+        assert_eq!(get(&[host, own, ("origin", "https://evil.example")]), 403);
+        assert_eq!(get(&[host, own, own]), 403);
         assert_eq!(get(&[host, ("sec-fetch-site", "same-origin")]), 200);
         assert_eq!(get(&[host, ("sec-fetch-site", "none")]), 200);
         for site in ["cross-site", "same-site"] {

@@ -57,6 +57,19 @@ impl<T: FromStr, S: Send + Sync> FromRequestParts<S> for Id<T> {
     }
 }
 
+/// A name in a path, such as a source's.
+#[derive(Debug)]
+pub(crate) struct Name(pub(crate) String);
+
+impl<S: Send + Sync> FromRequestParts<S> for Name {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Answer<Self> {
+        let wrong = |_| Problem::bad_request("bad_path", "the path is not UTF-8 text after percent-decoding");
+        Path::<String>::from_request_parts(parts, state).await.map(|Path(name)| Self(name)).map_err(wrong)
+    }
+}
+
 /// Who asks.
 #[derive(Debug, Clone)]
 pub(crate) struct Author(pub(crate) String);

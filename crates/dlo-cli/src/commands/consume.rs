@@ -12,11 +12,12 @@ use std::path::Path;
 
 use dlo_runtime::Metrics;
 use dlo_runtime::push::OfficeReceipts;
+use dlo_server::Token;
 use tokio::net::TcpListener;
 use tokio::signal::unix::SignalKind;
 use tokio_util::sync::CancellationToken;
 
-use super::serve::{cannot_listen, either, listen_for};
+use super::serve::{cannot_listen, demand_token, either, listen_for};
 use crate::args::ConsumeArgs;
 use crate::block_on::block_on;
 use crate::config::{self, Config, Consumer};
@@ -34,6 +35,8 @@ pub(super) fn run(args: ConsumeArgs, config: Option<&Path>) -> Outcome {
     }
     logs::lay_over(&mut config.log, args.log)?;
     chosen(&config, &args.sources)?;
+    // Status and metrics name queues, hosts and errors.
+    demand_token(config.consume.listen, config.consume.token.is_some(), "by `token_file` under [consume]")?;
     logs::init(&config.log)?;
     block_on(consume(config, &args.sources))
 }
@@ -66,7 +69,8 @@ async fn consume(config: Config, names: &[String]) -> Outcome {
     crew.take_up(&config, chosen(&config, names)?).await?;
     welcome(&config, &listener, crew.len())?;
     let closed = CancellationToken::new();
-    let port = tokio::spawn(port::serve(listener, crew.board(), closed.clone()));
+    let token = port_token(&config)?;
+    let port = tokio::spawn(port::serve(listener, crew.board(), token, closed.clone()));
     let ended = loop {
         tokio::select! {
             () = either(&mut terminate, &mut interrupt) => break Ok(()),
@@ -85,6 +89,11 @@ async fn consume(config: Config, names: &[String]) -> Outcome {
     // The port has no state: how its last connection ended is nobody's concern.
     let _ = port.await;
     ended
+}
+
+fn port_token(config: &Config) -> Outcome<Option<Token>> {
+    let token = config.consume.token.as_ref().map(|token| Token::new(token.reveal()));
+    token.transpose().map_err(|weak| Failure::usage(format!("`consume.token`: {weak}")))
 }
 
 /// The way to the office, where there is one.

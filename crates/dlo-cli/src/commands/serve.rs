@@ -1,5 +1,6 @@
 //! `dlo serve`: the office, from its config to its last request.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use tokio::net::TcpListener;
@@ -54,14 +55,19 @@ fn has_token(config: &Config) -> bool {
 
 /// Beyond this machine everybody could read and discard letters, so a token is demanded first.
 pub(super) fn refuse_open_door(config: &Config) -> Outcome {
-    let listen = config.server.listen;
-    if listen.ip().is_loopback() || has_token(config) {
+    let how = "by DLO_TOKEN=\"$(openssl rand -hex 32)\", or by `token_file` under [server]";
+    demand_token(config.server.listen, has_token(config), how)
+}
+
+/// Refuses an address that other machines reach, unless a token is set. `how` says where to set one.
+pub(super) fn demand_token(listen: SocketAddr, has_token: bool, how: &str) -> Outcome {
+    if listen.ip().is_loopback() || has_token {
         return Ok(());
     }
     Err(Failure::new(
         Exit::Refused,
         format!(
-            "{listen} is reachable from other machines, and no token is set\n  set one by DLO_TOKEN=\"$(openssl rand -hex 32)\", or by `token_file` under [server],\n  or listen on this machine only: --listen 127.0.0.1:{}",
+            "{listen} is reachable from other machines, and no token is set\n  set one {how},\n  or listen on this machine only: --listen 127.0.0.1:{}",
             listen.port()
         ),
     ))
@@ -108,7 +114,7 @@ async fn reload(file: Option<PathBuf>, mut hangup: Signal, changes: mpsc::Sender
     }
 }
 
-pub(super) fn cannot_listen(listen: std::net::SocketAddr, cause: &std::io::Error) -> Failure {
+pub(super) fn cannot_listen(listen: SocketAddr, cause: &std::io::Error) -> Failure {
     match cause.kind() {
         std::io::ErrorKind::AddrInUse => Failure::failed(format!(
             "{listen} is in use by another process; stop it, or listen elsewhere: --listen 127.0.0.1:{}",

@@ -20,6 +20,8 @@ use super::sources::{Broker, Source};
 pub(crate) struct Consume {
     /// Health, status and metrics.
     pub(crate) listen: SocketAddr,
+    /// Demanded from everybody who asks for status or metrics; needed to listen beyond loopback.
+    pub(crate) token: Option<Secret>,
     /// Journals and spools of the consumers that name no `state` of their own.
     pub(crate) data: PathBuf,
     /// Where receipts of replayed messages go.
@@ -37,6 +39,7 @@ impl Default for Consume {
     fn default() -> Self {
         Self {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8405)),
+            token: None,
             data: PathBuf::from("dlo-consume-data"),
             office: None,
         }
@@ -69,10 +72,10 @@ pub(super) fn consume(section: Section<'_>) -> Consume {
         }
         address
     });
-    let data = section.path("data");
+    let (data, token) = (section.path("data"), super::server::token(&section));
     let office = office(&section);
     section.check();
-    Consume { listen: listen.unwrap_or(default.listen), data: data.unwrap_or(default.data), office }
+    Consume { listen: listen.unwrap_or(default.listen), token, data: data.unwrap_or(default.data), office }
 }
 
 fn office(section: &Section<'_>) -> Option<Office> {

@@ -163,10 +163,11 @@ pub(crate) fn is_postgres(url: &str) -> bool {
     url.starts_with("postgres://") || url.starts_with("postgresql://")
 }
 
-fn token(section: &Section<'_>) -> Option<Secret> {
+/// `token`, or the content of `token_file`.
+pub(super) fn token(section: &Section<'_>) -> Option<Secret> {
     let (key, text) = match (section.text("token"), section.path("token_file")) {
         (Some(_), Some(_)) => {
-            section.problem("token_file", "and `server.token` exclude each other: keep one of the two");
+            section.problem("token_file", "and `token` exclude each other: keep one of the two");
             return None;
         }
         (Some(text), None) => ("token", text),

@@ -17,6 +17,8 @@ mod drain;
 #[cfg(test)]
 mod exit_codes;
 #[cfg(test)]
+mod guard;
+#[cfg(test)]
 mod help;
 #[cfg(test)]
 mod import;

@@ -133,6 +133,11 @@ impl Office {
         answer.ok().and_then(|mut answer| answer.body_mut().read_json().ok()).unwrap_or(Value::Null)
     }
 
+    /// The process of the office.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Sends letters and returns the office's answer.
     pub(crate) fn post(&self, letters: &Value) -> Value {
         // As text of our own making: payloads are kept as they are sent, and the client's JSON is laid out prettily.

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::body::{Body, Bytes};
+use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderValue, Request, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -37,13 +37,12 @@ fn failed(_: JoinError) -> Problem {
     Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", "the office failed")
 }
 
-/// The body says nothing and is read all the same: a connection on which something is left unread is closed behind the
-/// answer, and what the client has not fetched by then is lost to it.
 pub(crate) async fn backup(
     State(office): State<Arc<Office>>,
     author: Author,
-    _nothing: Bytes,
+    request: Request<Body>,
 ) -> Answer<Response> {
+    body::discard(request, &office).await?;
     let place = office.long_reading()?;
     let scratch = Scratch::new(&office.config);
     let deed = Deed { reason: Some("backup".to_string()), ..author.looks() };
@@ -127,7 +126,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let office = Office::in_directory(directory.path());
         let free = office.long.available_permits();
-        let answer = backup(State(office.clone()), Author("ada".to_string()), Bytes::new()).now_or_never();
+        let answer =
+            backup(State(office.clone()), Author("ada".to_string()), Request::default()).now_or_never();
         assert!(answer.is_none(), "the client leaves before the copy is made");
         assert_eq!(office.long.available_permits(), free - 1);
         // The work goes on, and cleans up behind itself.

@@ -104,10 +104,14 @@ pub(crate) async fn payload(
     Ok(attachment(id, payload))
 }
 
-/// Bytes from outside are handed over as a file: no browser shows or runs them in our name.
+/// The payload as a file that no browser shows or runs in the office's name.
+///
+/// The sender's content type is not sent: `text/html` or `image/svg+xml` would be a script of the sender. The letter names it.
 fn attachment(id: LetterId, payload: StoredPayload) -> Response {
-    let kind = payload.content_type.as_deref().and_then(|kind| HeaderValue::from_str(kind).ok());
-    let kind = kind.unwrap_or(HeaderValue::from_static("application/octet-stream"));
+    let kind = match std::str::from_utf8(&payload.bytes) {
+        Ok(_) => HeaderValue::from_static("text/plain; charset=utf-8"),
+        Err(_) => HeaderValue::from_static("application/octet-stream"),
+    };
     let name = HeaderValue::from_str(&format!("attachment; filename=\"{id}\""));
     let mut response = payload.bytes.into_response();
     let headers = response.headers_mut();

@@ -188,8 +188,8 @@ pub(crate) fn router(office: Arc<Office>) -> Router {
     routes
         .fallback(layers::no_such_path)
         .method_not_allowed_fallback(layers::wrong_method)
-        // Bodies are read by `body.rs`, which has its own limits.
-        .layer(DefaultBodyLimit::disable())
+        // Bodies are read by `body.rs`, which has limits of size and time. No handler may read one through an extractor.
+        .layer(DefaultBodyLimit::max(0))
         .layer(from_fn_with_state(office.clone(), layers::within_limit))
         .layer(from_fn_with_state(office.clone(), guard::check))
         .layer(from_fn(layers::catch_panic))

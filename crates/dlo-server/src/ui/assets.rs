@@ -1,11 +1,11 @@
 //! The page's own style and scripts, compiled in. A browser asks again each time and is told that nothing changed, so an
 //! upgrade is never met by yesterday's script.
 
-use axum::extract::Path;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
 use crate::api::layers::no_such_path;
+use crate::query_text::Name;
 
 struct Asset {
     name: &'static str,
@@ -40,7 +40,7 @@ const ASSETS: &[Asset] = &[
     Asset { name: "reader.js", kind: JS, text: include_str!("../../assets/reader.js") },
 ];
 
-pub(crate) async fn serve(Path(name): Path<String>, headers: HeaderMap) -> Response {
+pub(crate) async fn serve(Name(name): Name, headers: HeaderMap) -> Response {
     let Some(asset) = ASSETS.iter().find(|asset| asset.name == name) else {
         return no_such_path().await.into_response();
     };

@@ -5,7 +5,7 @@ mod able;
 use std::sync::Arc;
 
 use askama::Template;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use dlo_core::letter::Status;
@@ -14,6 +14,7 @@ use super::sources::SourceLine;
 use super::{Failed, Shell, render, replay, rules, words};
 use crate::api::error::Problem;
 use crate::office::Office;
+use crate::query_text::Name;
 
 use able::Ability;
 pub(crate) use able::afterwards;
@@ -47,7 +48,7 @@ struct SourcePage {
 pub(crate) async fn page(
     State(office): State<Arc<Office>>,
     shell: Shell,
-    Path(name): Path<String>,
+    Name(name): Name,
 ) -> Result<Response, Failed> {
     let now = office.now();
     let stats = office.store.stats().await?;

@@ -63,7 +63,7 @@ pub(crate) static ALL: &[Tier] = &[
         "the dlo command: help, config, output, demo, promtool",
         &[
             Work::Tests(Tests::of("dlo-cli").target("dlo")),
-            Work::Tests(Tests::of("dlo-cli").target("it").skip(&["kill::", "drain::", "consume::", "stories::", "replay::"])),
+            Work::Tests(Tests::of("dlo-cli").target("it").skip(&["kill::", "drain::", "guard::", "consume::", "stories::", "replay::"])),
         ],
     )
     .needs(&[Postgres, Prometheus, Curl, Redis])
@@ -123,6 +123,11 @@ pub(crate) static ALL: &[Tier] = &[
         &[Work::Tests(Tests::of("dlo-cli").target("it").only(&["kill::", "drain::"]).skip(&["replay::"]).threads(4))],
     )
     .needs(&[Kafka, Rabbitmq, Redis, Nats, Sqs, Postgres, Artemis, ActiveMq]),
+    waits(
+        "guard",
+        "what an intruder tries: bodies, origins, paths, downloads, the sidecar's port",
+        &[Work::Tests(Tests::of("dlo-cli").target("it").only(&["guard::"]).threads(2))],
+    ),
     Tier::new("docs", "rustdoc without warnings, and the examples in it", &[Work::Docs]).budget(90),
     full(
         "chaos",

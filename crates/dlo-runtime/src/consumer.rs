@@ -28,7 +28,7 @@ use crate::handler::Handler;
 use crate::lanes::{Arrival, Carried, Lane, Lanes};
 use crate::letters::Letters;
 use crate::outbox::{Graves, Outbox, Ways};
-use crate::pills::Pills;
+use crate::pills::{Evidence, Pills};
 use crate::receiving::{Arrived, Receiving};
 use crate::room::Room;
 use crate::settling::{Settling, Unstarted};
@@ -100,7 +100,8 @@ impl Consumer {
             rules: config.dlqs.clone(),
         };
         let policy = told.policy;
-        let pills = Pills::open(policy.poison, told.journal.as_deref(), config.concurrency);
+        let evidence = if handler.is_remote() { Evidence::LostConnection } else { Evidence::OurDeath };
+        let pills = Pills::open(policy.poison, told.journal.as_deref(), config.concurrency, evidence);
         let spool = pills.place().filter(|_| config.state.is_some()).map(|place| place.join("spool"));
         let ways = Ways {
             publisher: told.publisher,

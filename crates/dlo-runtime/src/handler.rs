@@ -32,6 +32,12 @@ pub struct Context {
 pub trait Handler: Send + Sync {
     /// `Ok` means done: the message is settled and never seen again. Dropped when it runs over its time.
     async fn handle(&self, message: Message, context: &Context) -> Result<(), Unhandled>;
+
+    /// Whether the handler is another process, which lives on when this one dies. Then the death of this process is no
+    /// evidence against the messages in the handler; only [`Unhandled::Lost`] is.
+    fn is_remote(&self) -> bool {
+        false
+    }
 }
 
 /// Why a message was not handled.

@@ -2,6 +2,13 @@
 //!
 //! The journal remembers over a crash; `dlo_core::poison` thinks. A consumer that can keep no journal still finds pills by
 //! what a handler over HTTP does and by the broker's count, and says at its start that it keeps none.
+//!
+//! A handler over HTTP is another process, which outlives this one. There the only evidence is what the live consumer
+//! sees: the connection is lost after the request was sent. A death of this process charges nobody, and neither does the
+//! broker's count, because both grow with each restart of the sidecar. So a message that is handled, and whose
+//! acknowledgement is lost with the sidecar, is never parked for it. What the live consumer saw is kept over its death. A
+//! message that takes handler and sidecar down in the same instant leaves no evidence here: the broker's own delivery
+//! limit ends it.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +20,17 @@ use dlo_core::time::Timestamp;
 
 use crate::journal::{Journal, Seat};
 
+/// What is evidence against a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Evidence {
+    /// The handler runs in this process: it dies with us, and the journal knows who was in it.
+    OurDeath,
+    /// The handler is another process: only a connection that is lost after the request was sent.
+    LostConnection,
+}
+
 pub(crate) struct Pills {
+    evidence: Evidence,
     suspects: Mutex<Suspects>,
     /// Whether there are any, to be asked without the lock.
     any: AtomicBool,
@@ -34,7 +51,12 @@ impl Drop for InHandler<'_> {
 
 impl Pills {
     /// Opens the journal below `directory`, if there is one to be kept, and charges what it tells of an earlier crash.
-    pub(crate) fn open(config: PoisonConfig, directory: Option<&Path>, seats: usize) -> Self {
+    pub(crate) fn open(
+        config: PoisonConfig,
+        directory: Option<&Path>,
+        seats: usize,
+        evidence: Evidence,
+    ) -> Self {
         let mut suspects = Suspects::new(config);
         let journal = directory.and_then(|directory| match Journal::open(directory, seats) {
             Ok((journal, found)) => {
@@ -51,13 +73,17 @@ impl Pills {
                 None
             }
         });
-        let pills =
-            Self { any: AtomicBool::new(!suspects.is_empty()), suspects: Mutex::new(suspects), journal };
+        let any = AtomicBool::new(!suspects.is_empty());
+        let pills = Self { evidence, any, suspects: Mutex::new(suspects), journal };
         pills.keep(&pills.lock());
         pills
     }
 
     pub(crate) fn look(&self, mark: Mark, unexplained: u32, now: Timestamp) -> Standing {
+        let unexplained = match self.evidence {
+            Evidence::OurDeath => unexplained,
+            Evidence::LostConnection => 0,
+        };
         if unexplained == 0 && !self.any.load(Ordering::Relaxed) {
             return Standing::Innocent;
         }
@@ -66,7 +92,8 @@ impl Pills {
 
     /// Before the handler.
     pub(crate) fn enter(&self, mark: Mark, now: Timestamp) -> InHandler<'_> {
-        InHandler(self.journal.as_ref().map(|journal| (journal, Some(journal.enter(mark, now)))))
+        let journal = self.journal.as_ref().filter(|_| self.evidence == Evidence::OurDeath);
+        InHandler(journal.map(|journal| (journal, Some(journal.enter(mark, now)))))
     }
 
     /// Where this consumer alone keeps its things.

@@ -254,6 +254,10 @@ impl<H: Handler> Handler for Timed<H> {
         under_way.was_there = !matches!(result, Err(Unhandled::Absent(_)));
         result
     }
+
+    fn is_remote(&self) -> bool {
+        self.handler.is_remote()
+    }
 }
 
 /// One message in the handler. Ends by being dropped, so that one that runs over its time is counted too.

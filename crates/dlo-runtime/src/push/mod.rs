@@ -92,6 +92,10 @@ impl Handler for PushHandler {
             Some(failure) => Err(failure.into()),
         }
     }
+
+    fn is_remote(&self) -> bool {
+        true
+    }
 }
 
 /// The way to the handler.

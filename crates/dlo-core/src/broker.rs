@@ -93,6 +93,8 @@ pub struct Delivery {
     pub origin: Origin,
     /// Which delivery this is by the broker's count, from one; `None` where it does not count.
     pub delivery_count: Option<u32>,
+    /// How often this copy came back to its queue, where the broker gives up after a number of times; else zero.
+    pub returned: u32,
     /// The broker says that somebody may have had it before. Only such a message may be taken for a known one by its
     /// bytes, where there are no coordinates.
     pub redelivered: bool,
@@ -107,7 +109,8 @@ pub struct DeliveryTag(pub u64);
 
 impl Delivery {
     pub fn new(message: Message, origin: Origin, tag: DeliveryTag) -> Self {
-        Self { message, origin, delivery_count: None, redelivered: false, published_at: None, tag }
+        let (delivery_count, published_at) = (None, None);
+        Self { message, origin, delivery_count, returned: 0, redelivered: false, published_at, tag }
     }
 
     /// Its number among the deliveries of its source: the same as that of its tag, without the right to settle. Where

@@ -31,6 +31,10 @@ const BY_BREAKER: &str = "policy:circuit_open";
 const BY_POISON: &str = "policy:poison";
 const BY_LANE: &str = "policy:parked_behind";
 
+/// Deliveries in all up to which a message is published again. Beyond, the broker's limit ends what brings us down before
+/// anybody can say so.
+const MOST_DELIVERIES: u32 = 100;
+
 /// A message out of its delivery. Boxed: it is passed from step to step.
 pub(crate) struct Held {
     pub(crate) message: Message,
@@ -98,6 +102,28 @@ impl Shared {
         }
     }
 
+    /// Whether the broker may soon park this message without its story, because we died often while we had it.
+    ///
+    /// Limits lie above the attempts (`dlo check` says so otherwise), and these returns were none. What finds pills here
+    /// need not leave that to the broker. A lane keeps its order, so its messages stay where they are.
+    pub(crate) fn is_given_up_soon(&self, held: &Held, returned: u32, counted: u32) -> bool {
+        returned >= self.policy.retry.attempts.get()
+            && counted <= MOST_DELIVERIES
+            && held.lane.is_none()
+            && self.capabilities.again_carries
+            && self.pills.finds_pills()
+    }
+
+    /// Publishes a message again, with its story and at no charge: the broker counts the returns of the copy from zero.
+    /// The copy is confirmed before the original is settled. Without it the broker could park the original while a retry of
+    /// it is under way: two letters, or one beside an order that was handled. `Err`: its story does not fit.
+    pub(crate) fn renewed(&self, held: Box<Held>, story: &Story) -> Result<Settled, Box<Held>> {
+        match hop_headers(&held.message, &story.hop(), self.capabilities.max_message) {
+            Ok(headers) => Ok(held.right.again(Duration::ZERO, headers)),
+            Err(_too_large) => Err(held),
+        }
+    }
+
     async fn republish(&self, held: Box<Held>, story: &Story, after: Duration) {
         // The partition it came from, explicitly: clients hash keys differently.
         let to = Destination { queue: held.place.queue.clone(), partition: held.place.partition };
@@ -105,7 +131,16 @@ impl Shared {
         let content = Content::Retry { hop: Box::new(story.hop()), aim };
         let Held { message, right, weight, .. } = *held;
         self.outbox
-            .send(Parcel { to, delay: Some(after), message, content, right, awaited: None, weight })
+            .send(Parcel {
+                to,
+                delay: Some(after),
+                message,
+                content,
+                right,
+                awaited: None,
+                limit: None,
+                weight,
+            })
             .await;
     }
 

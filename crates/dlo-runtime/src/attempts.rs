@@ -72,7 +72,7 @@ pub(crate) async fn process(
     arrived: Instant,
 ) -> Option<Settled> {
     let Carried { delivery, weight } = carried;
-    let counted = delivery.delivery_count.unwrap_or(1);
+    let (counted, returned) = (delivery.delivery_count.unwrap_or(1), delivery.returned);
     let remembered = shared.remembered(&delivery);
     let recalled = remembered.is_some();
     let mut story = Box::new(remembered.unwrap_or_else(|| shared.told(&delivery)));
@@ -109,6 +109,12 @@ pub(crate) async fn process(
     }
     if errand == Errand::ParkBehind {
         return Box::pin(shared.park_unheard(held, story, parked_behind())).await;
+    }
+    if shared.is_given_up_soon(&held, returned, counted) {
+        match shared.renewed(held, &story) {
+            Ok(settled) => return Some(settled),
+            Err(back) => held = back,
+        }
     }
     if let Some(early) = story.early(shared.clock.now()) {
         match Box::pin(shared.put_off(held, &mut story, early, Stage::Delayed)).await? {

@@ -52,7 +52,7 @@ impl Letters {
         let failure = &death.failure;
         Envelope {
             death_id: Some(id),
-            redelivered: false,
+            redelivered: story.redelivered,
             reason: Some(death.reason),
             verdict: Some(death.verdict).filter(|verdict| *verdict != VerdictKind::DeadLetter),
             rule: Some(death.rule.clone()),

@@ -78,6 +78,15 @@ pub(crate) struct Parcel {
 }
 
 impl Parcel {
+    /// It was published and not confirmed, so it may be there already: the next copy says so.
+    fn mark_redelivered(&mut self) {
+        let (origin, mark) = match &mut self.content {
+            Content::Letter { envelope, .. } => (&envelope.origin, &mut envelope.redelivered),
+            Content::Retry { hop, .. } => (&hop.origin, &mut hop.redelivered),
+        };
+        *mark |= origin.origin().is_none_or(|origin| !origin.has_coordinates());
+    }
+
     fn write(&self, words: &[Compatibility], limit: usize) -> Result<Message, BodyTooLarge> {
         match &self.content {
             Content::Letter { envelope, .. } => letters::write(&self.message, envelope, words, limit),

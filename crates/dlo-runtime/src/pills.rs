@@ -96,6 +96,11 @@ impl Pills {
         InHandler(journal.map(|journal| (journal, Some(journal.enter(mark, now)))))
     }
 
+    /// Whether a message that kills its handler is found without the broker's help.
+    pub(crate) fn finds_pills(&self) -> bool {
+        self.evidence == Evidence::LostConnection || self.journal.is_some()
+    }
+
     /// Where this consumer alone keeps its things.
     pub(crate) fn place(&self) -> Option<&Path> {
         self.journal.as_ref().map(Journal::place)

@@ -75,7 +75,7 @@ impl Shared {
 
     /// What headers, broker and journal tell of a message.
     pub(crate) fn told(&self, delivery: &Delivery) -> Story {
-        let mut story = Story::of(delivery, &self.policy.retry);
+        let mut story = Story::of(delivery, &self.policy.retry, self.capabilities.again_carries);
         if let Some((attempt, first_failed_at)) = self.pills.recall(story.mark(&delivery.message))
             && attempt > story.attempt
         {

@@ -32,6 +32,8 @@ pub(crate) struct Story {
     /// Where it was read first, over all hops.
     pub(crate) origin: Origin,
     pub(crate) published_at: Option<Timestamp>,
+    /// An earlier copy of its dead letter may be there: see [`Story::of`].
+    pub(crate) redelivered: bool,
     /// The attempt that is next, or under way.
     pub(crate) attempt: Attempt,
     /// When that attempt is due, if the broker may bring it earlier.
@@ -42,16 +44,18 @@ pub(crate) struct Story {
 }
 
 impl Story {
-    /// The story of a delivery of which nothing is remembered here.
-    pub(crate) fn of(delivery: &Delivery, policy: &RetryPolicy) -> Self {
+    /// The story of a delivery that is not remembered here. `carried`: attempts travel in headers, so the broker's count,
+    /// which grows with each restart, says nothing of them.
+    pub(crate) fn of(delivery: &Delivery, policy: &RetryPolicy, carried: bool) -> Self {
         if let Some(hop) = decode_hop(&delivery.message.headers) {
             return Self::of_hop(hop, delivery);
         }
-        let counted = delivery.delivery_count.unwrap_or(1);
+        let counted = delivery.delivery_count.filter(|_| !carried).unwrap_or(1);
         let last_but_one = policy.attempts.get().saturating_sub(1).max(1);
         Self {
             origin: delivery.origin.clone(),
             published_at: delivery.published_at,
+            redelivered: is_redelivered(&delivery.origin, delivery),
             attempt: Attempt::new(counted.min(last_but_one)).unwrap_or(Attempt::FIRST),
             due: None,
             first_failed_at: None,
@@ -61,8 +65,10 @@ impl Story {
     }
 
     fn of_hop(hop: RetryHop, delivery: &Delivery) -> Self {
+        let origin = hop.origin.origin().unwrap_or_else(|| delivery.origin.clone());
         Self {
-            origin: hop.origin.origin().unwrap_or_else(|| delivery.origin.clone()),
+            redelivered: hop.redelivered || is_redelivered(&origin, delivery),
+            origin,
             published_at: hop.origin.timestamp.or(delivery.published_at),
             attempt: hop.attempt,
             due: hop.due,
@@ -137,12 +143,24 @@ impl Story {
     pub(crate) fn hop(&self) -> RetryHop {
         RetryHop {
             attempt: self.attempt,
+            redelivered: self.redelivered,
             due: self.due,
             first_failed_at: self.first_failed_at,
             history: self.history.clone(),
             origin: OriginHeaders::new(&self.origin, self.published_at),
         }
     }
+}
+
+/// Whether this delivery of the message is another life of it.
+///
+/// A message has two lives when it is delivered twice, and each may write a letter or a retry: the first one wrote it, and
+/// died before the broker had the acknowledgement. The broker marks the second delivery, so of all deliveries of one copy
+/// one at most has no mark. A retry is a new copy, whose first delivery has no mark of the broker's: it carries the mark
+/// of the delivery that wrote it (`dlo-redelivered`, kept over all hops). So of all letters of one message one at most
+/// has no mark, and a message that was delivered once, retries included, never has one.
+fn is_redelivered(origin: &Origin, delivery: &Delivery) -> bool {
+    delivery.redelivered && !origin.has_coordinates()
 }
 
 fn has_coordinates(origin: &Origin) -> bool {
@@ -227,15 +245,20 @@ mod tests {
     #[test]
     fn the_brokers_count_alone_never_makes_an_attempt_the_last_one() {
         let policy = RetryPolicy::default();
-        let attempt = |count| Story::of(&delivered(count), &policy).attempt.number();
+        let attempt = |count| Story::of(&delivered(count), &policy, false).attempt.number();
         assert_eq!((attempt(None), attempt(Some(1)), attempt(Some(3)), attempt(Some(99))), (1, 1, 3, 4));
+        assert_eq!(
+            Story::of(&delivered(Some(3)), &policy, true).attempt.number(),
+            1,
+            "kills are no attempts"
+        );
     }
 
     #[test]
     fn stories_are_bounded_and_the_oldest_goes_first() {
         let mut stories = Stories::default();
         let at = |n: i64| Origin::log(BrokerKind::Memory, "orders", 0, n);
-        let story = Story::of(&delivered(None), &RetryPolicy::default());
+        let story = Story::of(&delivered(None), &RetryPolicy::default(), false);
         for n in 0..=MOST as i64 {
             stories.remember(&at(n), story.clone());
         }
@@ -246,7 +269,7 @@ mod tests {
     #[test]
     fn remembering_and_recalling_for_ever_takes_no_memory() {
         let mut stories = Stories::default();
-        let story = Story::of(&delivered(None), &RetryPolicy::default());
+        let story = Story::of(&delivered(None), &RetryPolicy::default(), false);
         for n in 0..10_000 {
             let at = Origin::log(BrokerKind::Memory, "orders", 0, n);
             stories.remember(&at, story.clone());

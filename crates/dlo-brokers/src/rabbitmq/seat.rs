@@ -241,13 +241,14 @@ impl Hand {
         } = self.arrived.pop_front()?;
         let payload = Bytes::from(data);
         let read = received(exchange.as_str(), routing_key.as_str(), &properties, payload.clone());
-        let deliveries = read.count(redelivered, queue_type);
+        let (deliveries, returned) = (read.count(redelivered, queue_type), read.before.unwrap_or(0));
         let held = Held { properties, payload, exchange, routing_key, deliveries };
         self.ledger.hold(delivery_tag, held);
         let tag = Tag { generation: self.generation, number: delivery_tag };
         let origin = Origin::queue(BrokerKind::Rabbitmq, queue);
         let mut delivery = Delivery::new(read.message, origin, tag.pack());
         delivery.delivery_count = deliveries;
+        delivery.returned = returned;
         delivery.redelivered = redelivered;
         delivery.published_at = read.published_at;
         Some(delivery)

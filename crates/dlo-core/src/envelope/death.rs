@@ -59,6 +59,14 @@ pub fn decode(headers: &Headers) -> Option<Envelope> {
     Some(bounded(envelope))
 }
 
+/// Marks a dead letter that is written again, because nobody knows whether it was written before. It grows by a few bytes. Nothing is done where the broker names the message: there a second copy is recognised.
+pub fn mark_redelivered(headers: &mut Headers) {
+    let named = origin(headers).origin().is_some_and(|origin| origin.has_coordinates());
+    if !named && headers.text(names::REDELIVERED).is_none() {
+        put(headers, names::REDELIVERED, Some(true));
+    }
+}
+
 /// The same story with every text cut to its limit, and the cuts that lose something to a reader noted.
 fn bounded(mut story: Envelope) -> Envelope {
     for name in [&mut story.rule, &mut story.error_class, &mut story.error_code].into_iter().flatten() {

@@ -14,6 +14,8 @@ use crate::time::Timestamp;
 pub struct RetryHop {
     /// The attempt that the next delivery is.
     pub attempt: Attempt,
+    /// The message was delivered more than once before this hop: see [`super::Envelope::redelivered`].
+    pub redelivered: bool,
     /// When that is due, where the broker may bring it earlier.
     pub due: Option<Timestamp>,
     pub first_failed_at: Option<Timestamp>,
@@ -40,6 +42,7 @@ pub fn hop_headers(message: &Message, hop: &RetryHop, max_message: usize) -> Res
         let mut written = Message::default();
         let headers = &mut written.headers;
         put(headers, names::ATTEMPT, Some(hop.attempt.number()));
+        put(headers, names::REDELIVERED, hop.redelivered.then_some(true));
         put(headers, names::DUE, hop.due);
         put(headers, names::FIRST_FAILED_AT, hop.first_failed_at);
         put_history(headers, &history);
@@ -58,6 +61,7 @@ pub fn hop_headers(message: &Message, hop: &RetryHop, max_message: usize) -> Res
 pub fn decode_hop(headers: &Headers) -> Option<RetryHop> {
     Some(RetryHop {
         attempt: Attempt::new(parsed(headers, names::ATTEMPT)?)?,
+        redelivered: parsed(headers, names::REDELIVERED).unwrap_or_default(),
         due: time(headers, names::DUE),
         first_failed_at: time(headers, names::FIRST_FAILED_AT),
         history: history(headers),

@@ -90,6 +90,7 @@ fn a_body_that_is_too_large_by_itself_is_reported() {
     let hop = RetryHop {
         due: Some(Timestamp::from_millis(1_793_534_400_000)),
         attempt: Attempt::FIRST,
+        redelivered: false,
         first_failed_at: None,
         history: records(3),
         origin: OriginHeaders::default(),
@@ -117,6 +118,7 @@ fn a_retry_hop_carries_its_attempts_and_nothing_of_a_death() {
     let hop = RetryHop {
         due: Some(Timestamp::from_millis(1_793_534_400_000)),
         attempt: Attempt::FIRST.next(),
+        redelivered: true,
         first_failed_at: Some(Timestamp::from_millis(1_000)),
         history: records(1),
         origin: story().origin,
@@ -129,6 +131,7 @@ fn a_retry_hop_carries_its_attempts_and_nothing_of_a_death() {
         "x-flag",
         "x-tenant",
         "dlo-attempt",
+        "dlo-redelivered",
         "dlo-due",
         "dlo-first-failed-at",
         "dlo-attempt-history",

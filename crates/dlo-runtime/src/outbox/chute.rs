@@ -42,12 +42,21 @@ pub(super) struct Chute {
     pub(super) spool: Option<Spool>,
     /// By which the letters on disk are known, in their order.
     pub(super) on_disk: VecDeque<(DeathId, Name)>,
-    /// Which letters at the front of the disk are confirmed already, while one before them is not.
-    pub(super) ahead: VecDeque<bool>,
+    /// What is known of the letters at the front of the disk. One that is confirmed waits for those before it.
+    pub(super) ahead: VecDeque<Sent>,
     pub(super) names: u64,
     pub(super) limit: usize,
     /// The queue has fewer partitions than the one the messages come from.
     pub(super) any_partition: bool,
+}
+
+/// What is known of a letter on disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sent {
+    No,
+    /// It was published and not confirmed, maybe by an earlier life of the consumer.
+    Maybe,
+    Confirmed,
 }
 
 /// How a try to write went.
@@ -151,13 +160,16 @@ impl Chute {
         let mut unwritten = Vec::new();
         let mut problem = None;
         let mut results = results.into_iter();
-        for parcel in batch {
+        for mut parcel in batch {
             let result = results
                 .next()
                 .unwrap_or_else(|| Err(PublishError::Unconfirmed("the publisher gave no result".to_owned())));
             match result {
                 Ok(_) => self.confirmed(parcel),
                 Err(error) => {
+                    if may_be_there(&error) {
+                        parcel.mark_redelivered();
+                    }
                     if !self.adapts(&error) {
                         problem.get_or_insert_with(|| error.to_string());
                     }
@@ -229,6 +241,15 @@ impl Chute {
             attempts: envelope.attempts.unwrap_or_default(),
             replay: replay.as_ref(),
         }));
+    }
+}
+
+/// Whether the message may be in its queue although the call failed.
+pub(super) fn may_be_there(error: &PublishError) -> bool {
+    match error {
+        PublishError::TooLarge { .. } | PublishError::Refused(_) | PublishError::NotSent(_) => false,
+        // `Unconfirmed`, and every error that does not say more.
+        _ => true,
     }
 }
 

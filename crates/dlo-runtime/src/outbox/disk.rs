@@ -7,12 +7,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use dlo_core::broker::{Outgoing, Settlement};
-use dlo_core::envelope::decode;
+use dlo_core::envelope::{decode, mark_redelivered, size};
 use dlo_core::id::DeathId;
+use dlo_core::message::Message;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::chute::{BATCH, BATCH_BYTES, Chute, Tried, ring};
+use super::chute::{BATCH, BATCH_BYTES, Chute, Sent, Tried, may_be_there, ring};
 use super::graves::Name;
 use super::{Awaited, Content, Parcel};
 use crate::events::Event;
@@ -30,8 +31,8 @@ impl Chute {
                 for death in spool.deaths() {
                     self.ways.graves.dig(Name::Known(death), None, None);
                     self.on_disk.push_back((death, Name::Known(death)));
+                    self.ahead.push_back(Sent::Maybe);
                 }
-
                 self.spool = Some(spool);
             }
             Ok(Err(problem)) => {
@@ -166,7 +167,7 @@ impl Chute {
         let lost = spool.take_lost();
         if !lost.is_empty() {
             // Places have moved: what was confirmed ahead is written again, and recognised by its id.
-            self.ahead.clear();
+            self.ahead.iter_mut().for_each(|sent| *sent = Sent::Maybe);
             self.unbury(&lost);
         }
         self.spool = Some(spool);
@@ -176,7 +177,8 @@ impl Chute {
         };
         let tried = self.publish_open(&letters).await;
         // They leave the disk in order; what is confirmed behind one that is not waits for it, and is not written again.
-        let confirmed = self.ahead.iter().take(letters.len()).take_while(|confirmed| **confirmed).count();
+        let confirmed =
+            self.ahead.iter().take(letters.len()).take_while(|sent| **sent == Sent::Confirmed).count();
         self.ahead.drain(..confirmed);
         self.off_disk(&letters[..confirmed]).await;
         tried
@@ -184,24 +186,39 @@ impl Chute {
 
     /// Writes those at the front of the disk that are not confirmed yet, and remembers which of them now are.
     async fn publish_open(&mut self, letters: &[Spooled]) -> Tried {
-        self.ahead.resize(self.ahead.len().max(letters.len()), false);
-        let open: Vec<usize> = (0..letters.len()).filter(|at| !self.ahead[*at]).collect();
+        self.ahead.resize(self.ahead.len().max(letters.len()), Sent::No);
+        let open: Vec<usize> = (0..letters.len()).filter(|at| self.ahead[*at] != Sent::Confirmed).collect();
         let outgoing = open.iter().map(|at| {
             let mut to = letters[*at].to.clone();
             to.partition = to.partition.filter(|_| !self.any_partition);
-            Outgoing { to, message: letters[*at].message.clone(), delay: None }
+            Outgoing { to, message: self.copy(&letters[*at], self.ahead[*at]), delay: None }
         });
         let results = self.ways.publisher.publish(outgoing.collect()).await;
         let mut problem =
             (results.len() < open.len()).then(|| "the publisher did not answer for each".to_owned());
         for (at, result) in open.into_iter().zip(results) {
             match result {
-                Ok(_) => self.ahead[at] = true,
-                Err(error) if self.adapts(&error) => {}
-                Err(error) => problem = problem.or(Some(error.to_string())),
+                Ok(_) => self.ahead[at] = Sent::Confirmed,
+                Err(error) => {
+                    if may_be_there(&error) {
+                        self.ahead[at] = Sent::Maybe;
+                    }
+                    if !self.adapts(&error) {
+                        problem = problem.or(Some(error.to_string()));
+                    }
+                }
             }
         }
         problem.map_or(Tried::Well, Tried::Not)
+    }
+
+    /// A letter as it leaves the disk: one that may be there already says so, if there is room for that.
+    fn copy(&self, letter: &Spooled, sent: Sent) -> Message {
+        let mut copy = letter.message.clone();
+        if sent == Sent::Maybe {
+            mark_redelivered(&mut copy.headers);
+        }
+        if size(&copy) > self.limit { letter.message.clone() } else { copy }
     }
 
     async fn off_disk(&mut self, letters: &[Spooled]) {

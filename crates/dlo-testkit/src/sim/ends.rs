@@ -193,6 +193,8 @@ fn letter(outgoing: &Outgoing) -> Letter {
     let key = outgoing.message.key.as_ref();
     Letter {
         death: story.death_id,
+        is_recognised: story.redelivered
+            || story.origin.origin().is_some_and(|origin| origin.has_coordinates()),
         reason: story.reason,
         verdict: story.verdict.unwrap_or(VerdictKind::DeadLetter),
         attempts: story.attempts,

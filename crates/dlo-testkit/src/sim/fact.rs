@@ -107,6 +107,8 @@ pub enum Copy {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Letter {
     pub death: Option<DeathId>,
+    /// A second copy of it is recognised: by its name at the broker, or by its mark.
+    pub is_recognised: bool,
     pub reason: Option<Reason>,
     pub verdict: VerdictKind,
     pub attempts: Option<u32>,

@@ -49,6 +49,9 @@ pub(super) fn letter(plan: &Plan, message: Number, life: &Life, letter: &Letter)
     if let Some(known) = life.letters.iter().find(|known| known.death != letter.death) {
         return fault(format!("died once and has two deaths, the other is {:?}", known.death));
     }
+    if !letter.is_recognised && life.letters.iter().any(|known| !known.is_recognised) {
+        return fault("has a second letter that nobody recognises as one".to_owned());
+    }
     if letter.death.is_none() {
         return fault("has a letter without a death".to_owned());
     }

@@ -4,6 +4,7 @@
 
 mod plan;
 mod restore;
+mod sidecar;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

@@ -138,6 +138,14 @@ pub(crate) static ALL: &[Tier] = &[
     )
     .needs(STORY_BROKERS)
     .in_shards(),
+    full(
+        "sidecar-kills",
+        "dlo consume is killed 100 times on each broker while its handler lives on (DLO_SIDECAR_ROUNDS)",
+        &[Work::Tests(
+            Tests::of("dlo-cli").target("it").only(&["kill::sidecar::"]).threads(1).env(&[("DLO_SIDECAR_ROUNDS", "100")]),
+        )],
+    )
+    .needs(&[Rabbitmq, Redis]),
     full("features", "every feature of dlo compiles alone, and none", &[Work::Features]),
     full("mutants", "unit tests of dlo-core catch 97 % of the mutants of the files that decide", &[Work::Mutants])
         .needs(&[CargoMutants])

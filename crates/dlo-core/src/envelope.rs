@@ -9,6 +9,7 @@ mod death;
 mod fit;
 mod hop;
 mod names;
+mod pointer;
 mod read;
 mod replay;
 mod strip;
@@ -26,6 +27,7 @@ pub use death::{decode, encode, mark_redelivered};
 pub use fit::{BodyTooLarge, size};
 pub use hop::{RetryHop, decode_hop, encode_hop, hop_headers};
 pub use names::VERSION;
+pub use pointer::{body_elsewhere, point_elsewhere};
 pub use replay::{ReplayMark, aim_at, mark_replayed, replay_mark, target_group};
 pub use strip::strip_for_replay;
 

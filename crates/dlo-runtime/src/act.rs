@@ -163,12 +163,14 @@ impl Shared {
         let known = story.origin.offset.is_some() || story.origin.message_id.is_some();
         let envelope = Box::new(self.letters.envelope(id, &story, &death, self.clock.now()));
         let to = self.letters.destination(&held.place.queue, held.place.partition, &death);
-        let content = Content::Letter { envelope, known };
+        let content = Content::Letter { envelope, known, file: None };
         let Held { message, right, weight, mark, lane, .. } = *held;
         let (rung, safe) = oneshot::channel();
         let elsewhere = lane.is_some() && !self.only_instance;
         let awaited = Some(if elsewhere { Awaited::Confirmed(rung) } else { Awaited::Kept(rung) });
-        self.outbox.send(Parcel { to, delay: None, message, content, right, awaited, weight }).await;
+        self.outbox
+            .send(Parcel { to, delay: None, message, content, right, awaited, limit: None, weight })
+            .await;
         // The next of its lane begins when the letter is safe: after a crash before that this one is tried again, and what
         // was behind it must not have been handled. Our disk is safe enough only where no rebalance can bring it to
         // another instance. What was a suspect stays one until then, for the same reason.

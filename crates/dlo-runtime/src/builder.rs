@@ -21,6 +21,7 @@ use crate::config::{Behind, ConsumerConfig, OrderBy};
 use crate::consumer::Consumer;
 use crate::events::Watch;
 use crate::handler::Handler;
+use crate::large::LargeLetters;
 use crate::receipts::Receipts;
 
 /// How failures of one queue are met.
@@ -108,6 +109,7 @@ pub struct ConsumerBuilder {
     pub(crate) seed: u64,
     pub(crate) watch: Option<Arc<dyn Watch>>,
     pub(crate) receipts: Option<Arc<dyn Receipts>>,
+    pub(crate) large: Option<Arc<dyn LargeLetters>>,
     /// Where the journal is kept; `None`: nowhere.
     pub(crate) journal: Option<PathBuf>,
     stateless: bool,
@@ -132,6 +134,7 @@ impl ConsumerBuilder {
             seed: rand::random(),
             watch: None,
             receipts: None,
+            large: None,
             journal: None,
             stateless: false,
         }
@@ -242,6 +245,12 @@ impl ConsumerBuilder {
     /// Told which replayed messages were handled; without it nobody is.
     pub fn receipts(mut self, receipts: Arc<dyn Receipts>) -> Self {
         self.receipts = Some(receipts);
+        self
+    }
+
+    /// Keeps dead letters that are too large for their queue; without it they wait in memory.
+    pub fn large_letters(mut self, large: Arc<dyn LargeLetters>) -> Self {
+        self.large = Some(large);
         self
     }
 

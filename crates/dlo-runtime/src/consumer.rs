@@ -108,6 +108,7 @@ impl Consumer {
             settling: settling.clone(),
             watch: Arc::clone(&watch),
             words: config.compatibility.clone(),
+            large: told.large,
             spool,
             spool_bytes: config.spool,
             room: Arc::clone(&room),

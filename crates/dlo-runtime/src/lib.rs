@@ -49,6 +49,7 @@ mod gates;
 mod handler;
 mod journal;
 mod lanes;
+mod large;
 mod letters;
 mod metrics;
 mod outbox;
@@ -71,6 +72,7 @@ pub use consumer::Consumer;
 pub use controls::{Controls, UnderWay};
 pub use events::{DeadLettered, Event, Watch};
 pub use handler::{Context, Handler, IntoFailure, Unhandled, describe};
+pub use large::{Kept, LargeLetter, LargeLetters};
 pub use metrics::{Metrics, Snapshot, Tally, Timed};
 pub use receipts::{Receipt, Receipts, Standing};
 

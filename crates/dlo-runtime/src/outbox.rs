@@ -9,6 +9,7 @@
 mod chute;
 mod disk;
 mod graves;
+mod keeping;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -25,6 +26,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
 use crate::events::Watch;
+use crate::large::{self, LargeLetters};
 use crate::letters;
 use crate::room::{Room, Weight};
 use crate::settling::Settling;
@@ -38,7 +40,8 @@ const HANDED_OVER: usize = 512;
 #[derive(Debug)]
 pub(crate) enum Content {
     /// `known`: the death's id stands for one place at the broker, so that the original is known when it comes again.
-    Letter { envelope: Box<Envelope>, known: bool },
+    /// `file`: its body is in a file of this name, and only a pointer goes to the queue.
+    Letter { envelope: Box<Envelope>, known: bool, file: Option<String> },
     /// `aim`: the only group that is meant, where all groups of the queue see it.
     Retry { hop: Box<RetryHop>, aim: Option<String> },
 }
@@ -72,6 +75,8 @@ pub(crate) struct Parcel {
     pub(crate) content: Content,
     pub(crate) right: Unsettled,
     pub(crate) awaited: Option<Awaited>,
+    /// Less than the queue takes by what its client knows: the server refused more.
+    pub(crate) limit: Option<usize>,
     /// Of its body, until that is elsewhere.
     #[expect(dead_code, reason = "held, not read: it weighs as long as it is there")]
     pub(crate) weight: Weight,
@@ -87,9 +92,23 @@ impl Parcel {
         *mark |= origin.origin().is_none_or(|origin| !origin.has_coordinates());
     }
 
+    /// Its body is on disk now: only a pointer goes to the queue.
+    fn point_to(&mut self, file: String) {
+        self.limit = None;
+        if let Content::Letter { file: body, .. } = &mut self.content {
+            *body = Some(file);
+        }
+    }
+
     fn write(&self, words: &[Compatibility], limit: usize) -> Result<Message, BodyTooLarge> {
+        let limit = self.limit.map_or(limit, |less| less.min(limit));
         match &self.content {
-            Content::Letter { envelope, .. } => letters::write(&self.message, envelope, words, limit),
+            Content::Letter { envelope, file: Some(file), .. } => {
+                large::pointer(&self.message, envelope, file, limit)
+            }
+            Content::Letter { envelope, file: None, .. } => {
+                letters::write(&self.message, envelope, words, limit)
+            }
             Content::Retry { hop, aim } => {
                 let mut copy = encode_hop(&self.message, hop, limit)?;
                 if let Some(group) = aim {
@@ -107,6 +126,8 @@ pub(crate) struct Ways {
     pub(crate) settling: Settling,
     pub(crate) watch: Arc<dyn Watch>,
     pub(crate) words: Vec<Compatibility>,
+    /// Keeps letters that are too large for their queue.
+    pub(crate) large: Option<Arc<dyn LargeLetters>>,
     /// Where letters wait while their queue cannot be written; `None`: nothing is kept on disk.
     pub(crate) spool: Option<PathBuf>,
     pub(crate) spool_bytes: ByteSize,

@@ -37,6 +37,14 @@ pub(super) const ATTEMPT: &str = "dlo-attempt";
 /// Only on a retry hop: not to be tried before, where the way there is shorter than its wait.
 pub(super) const DUE: &str = "dlo-due";
 
+/// On a letter that holds no body: whether that was fetched, or where it is.
+pub(super) const RECORD: &str = "dlo-record";
+/// Only on a letter whose body is in a file: its name, and the bytes of the body.
+pub(super) const BODY_FILE: &str = "dlo-body-file";
+pub(super) const BODY_BYTES: &str = "dlo-body-bytes";
+
+pub(super) const OF_A_POINTER: &[&str] = &[RECORD, BODY_FILE, BODY_BYTES];
+
 /// Everything that tells of a failure. A new death replaces these, and a replay takes them off.
 pub(super) const OF_A_FAILURE: &[&str] = &[
     DLO_VERSION,

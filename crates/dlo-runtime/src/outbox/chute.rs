@@ -18,6 +18,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::graves::Name;
+use super::keeping::Keeping;
 use super::{Awaited, Content, Parcel, Ways};
 use crate::events::{DeadLettered, Event};
 use crate::spool::Spool;
@@ -28,6 +29,8 @@ pub(super) const BATCH_BYTES: usize = 8 * 1024 * 1024;
 /// Pauses while the queue cannot be written: the first, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LAST_PAUSE: Duration = Duration::from_secs(30);
+/// Bytes that are cut off a letter at least, where nobody says how many are too much.
+const LEAST_CUT: usize = 256;
 /// Tries before letters go to disk.
 const PATIENCE: u32 = 3;
 
@@ -39,6 +42,8 @@ pub(super) struct Chute {
     /// Larger than the queue takes, with nothing left to cut: tried again now and then.
     aside: Vec<Parcel>,
     aside_due: Instant,
+    /// Larger than the queue takes, on their way to the office or to disk.
+    pub(super) keeping: Keeping,
     pub(super) spool: Option<Spool>,
     /// By which the letters on disk are known, in their order.
     pub(super) on_disk: VecDeque<(DeathId, Name)>,
@@ -48,6 +53,8 @@ pub(super) struct Chute {
     pub(super) limit: usize,
     /// The queue has fewer partitions than the one the messages come from.
     pub(super) any_partition: bool,
+    /// So many of those that wait are sent one by one: the server refused them together as too large.
+    one_by_one: usize,
 }
 
 /// What is known of a letter on disk.
@@ -75,12 +82,14 @@ impl Chute {
             waiting: VecDeque::new(),
             aside: Vec::new(),
             aside_due: Instant::now(),
+            keeping: Keeping::default(),
             spool: None,
             on_disk: VecDeque::new(),
             ahead: VecDeque::new(),
             names: 0,
             limit,
             any_partition: false,
+            one_by_one: 0,
         }
     }
 
@@ -112,15 +121,18 @@ impl Chute {
     /// Waits for something to write. `false`: nobody hands over any more, and nothing is left.
     async fn fill(&mut self, parcels: &mut mpsc::Receiver<Parcel>) -> bool {
         self.retry_aside();
+        let mut is_closed = false;
         while self.waiting.is_empty() && self.on_disk.is_empty() {
             let due = self.aside_due;
             tokio::select! {
                 biased;
-                parcel = parcels.recv() => match parcel {
+                kept = self.keeping.next(), if !self.keeping.is_empty() => self.on_kept(kept),
+                parcel = parcels.recv(), if !is_closed => match parcel {
                     Some(parcel) => self.waiting.push_back(parcel),
-                    None => return false,
+                    None => is_closed = true,
                 },
-                () = tokio::time::sleep_until(due), if !self.aside.is_empty() => self.retry_aside(),
+                () = tokio::time::sleep_until(due), if !is_closed && !self.aside.is_empty() => self.retry_aside(),
+                else => return false,
             }
         }
         while self.waiting.len() < BATCH
@@ -142,7 +154,9 @@ impl Chute {
         let mut batch = Vec::new();
         let mut outgoing = Vec::new();
         let mut bytes = 0;
-        while batch.len() < BATCH && bytes < BATCH_BYTES {
+        let most = if self.one_by_one > 0 { 1 } else { BATCH };
+        self.one_by_one = self.one_by_one.saturating_sub(1);
+        while batch.len() < most && bytes < BATCH_BYTES {
             let Some(parcel) = self.waiting.pop_front() else { break };
             match parcel.write(&self.ways.words, self.limit) {
                 Ok(message) => {
@@ -150,7 +164,7 @@ impl Chute {
                     outgoing.push(self.outgoing(&parcel, message));
                     batch.push(parcel);
                 }
-                Err(too_large) => self.put_aside(parcel, &too_large.to_string()),
+                Err(too_large) => self.does_not_fit(parcel, &too_large.to_string()),
             }
         }
         if batch.is_empty() {
@@ -160,6 +174,7 @@ impl Chute {
         let mut unwritten = Vec::new();
         let mut problem = None;
         let mut results = results.into_iter();
+        let sent = batch.len();
         for mut parcel in batch {
             let result = results
                 .next()
@@ -170,7 +185,7 @@ impl Chute {
                     if may_be_there(&error) {
                         parcel.mark_redelivered();
                     }
-                    if !self.adapts(&error) {
+                    if !self.adapts(&error) && !self.shrinks(&mut parcel, &error, sent) {
                         problem.get_or_insert_with(|| error.to_string());
                     }
                     unwritten.push(parcel);
@@ -207,7 +222,21 @@ impl Chute {
         }
     }
 
-    pub(super) fn put_aside(&mut self, parcel: Parcel, problem: &str) {
+    /// The server takes less than its client knows, for example because of a limit of the topic. It may have meant all that
+    /// was sent together, so they are sent one by one. What is alone is cut by half of its story each time.
+    fn shrinks(&mut self, parcel: &mut Parcel, error: &PublishError, sent: usize) -> bool {
+        let PublishError::TooLarge { size, .. } = *error else { return false };
+        if sent > 1 {
+            self.one_by_one = sent;
+        } else {
+            let story = size.saturating_sub(dlo_core::envelope::size(&parcel.message));
+            parcel.limit = Some(size.saturating_sub((story / 2).max(LEAST_CUT)));
+        }
+        true
+    }
+
+    pub(super) fn put_aside(&mut self, mut parcel: Parcel, problem: &str) {
+        parcel.limit = None;
         self.ways.watch.saw(&Event::NotWritten { queue: &self.queue, problem });
         if self.aside.is_empty() {
             self.aside_due = Instant::now() + LAST_PAUSE;
@@ -217,7 +246,7 @@ impl Chute {
         self.limit = self.ways.publisher.capabilities().max_message;
     }
 
-    fn confirmed(&self, mut parcel: Parcel) {
+    pub(super) fn confirmed(&self, mut parcel: Parcel) {
         ring(parcel.awaited.take());
         if let Content::Letter { envelope, .. } = &parcel.content {
             self.tell_death(envelope, &parcel.message);

@@ -111,13 +111,13 @@ impl Chute {
         self.waiting.extend(kept);
         let (mut rights, mut written) = (Vec::new(), Vec::new());
         for parcel in letters {
-            let Content::Letter { envelope, known } = &parcel.content else { continue };
+            let Content::Letter { envelope, known, .. } = &parcel.content else { continue };
             match (envelope.death_id, parcel.write(&self.ways.words, self.limit)) {
                 (Some(death), Ok(message)) => {
                     written.push(Spooled { death, to: parcel.to.clone(), message });
                     rights.push((death, *known, parcel));
                 }
-                _ => self.put_aside(parcel, "its body is larger than the queue takes"),
+                _ => self.does_not_fit(parcel, "its body is larger than the queue takes"),
             }
         }
         (rights, written)

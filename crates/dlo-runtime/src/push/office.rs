@@ -24,6 +24,7 @@ use crate::receipts::{Receipt, Receipts, Standing};
 
 const RECEIPTS: &str = "/api/v1/receipts";
 const CONSUMERS: &str = "/api/v1/consumers";
+const LETTERS: &str = "/api/v1/letters";
 /// Receipts that wait.
 const MOST: usize = 10_000;
 /// Receipts of one request.
@@ -65,6 +66,7 @@ struct Desk {
     pool: Arc<Pool>,
     /// Where consumers say how they stand.
     consumers: Uri,
+    letters: Uri,
     authorization: Option<HeaderValue>,
     state: Mutex<State>,
     /// Rung when the worker has nothing more to do.
@@ -81,7 +83,7 @@ struct State {
 }
 
 /// Why a batch was not taken.
-enum NotTaken {
+pub(super) enum NotTaken {
     /// It may be later.
     Away(String),
     /// Never.
@@ -96,7 +98,7 @@ impl OfficeReceipts {
             let parsed = Target::parse(&format!("{office}{path}"));
             parsed.map_err(|bad| BadOffice::Address(bad.why().to_owned()))
         };
-        let consumers = target(CONSUMERS)?.path;
+        let (consumers, letters) = (target(CONSUMERS)?.path, target(LETTERS)?.path);
         let target = target(RECEIPTS)?;
         let bearer = |token: &str| {
             let mut value =
@@ -106,11 +108,16 @@ impl OfficeReceipts {
         };
         let authorization = token.map(bearer).transpose()?;
         let (pool, idle) = (Pool::new(target), Notify::new());
-        Ok(Self(Arc::new(Desk { pool, consumers, authorization, state: Mutex::default(), idle })))
+        Ok(Self(Arc::new(Desk { pool, consumers, letters, authorization, state: Mutex::default(), idle })))
     }
 
     pub fn counts(&self) -> ReceiptCounts {
         self.0.state().counts
+    }
+
+    /// Stores one letter. `name`: a second letter with it is the first one.
+    pub(super) async fn post_letter(&self, letter: Bytes, name: &str) -> Result<(), NotTaken> {
+        self.0.post(&self.0.letters, letter, Some(name)).await
     }
 
     fn begin(&self, state: &mut State) {
@@ -190,7 +197,7 @@ impl Desk {
     /// Once: what still holds is said again, and what does not is forgotten by the office.
     async fn pass_on(&self, words: &[Standing]) {
         let body = serde_json::json!({ "consumers": words }).to_string();
-        let problem = match self.post(&self.consumers, Bytes::from(body)).await {
+        let problem = match self.post(&self.consumers, Bytes::from(body), None).await {
             Ok(()) => return,
             Err(NotTaken::Refused(status)) => format!("the office answers {status}"),
             Err(NotTaken::Away(problem)) => problem,
@@ -218,7 +225,7 @@ impl Desk {
         let mut pause = PAUSE;
         let mut tried = 1;
         loop {
-            match self.post(&self.pool.target().path, body.clone()).await {
+            match self.post(&self.pool.target().path, body.clone(), None).await {
                 Ok(()) => return Ok(()),
                 Err(NotTaken::Refused(status)) => return Err(format!("the office answers {status}")),
                 Err(NotTaken::Away(problem)) if tried >= TRIES => return Err(problem),
@@ -232,7 +239,7 @@ impl Desk {
         }
     }
 
-    async fn post(&self, path: &Uri, body: Bytes) -> Result<(), NotTaken> {
+    async fn post(&self, path: &Uri, body: Bytes, name: Option<&str>) -> Result<(), NotTaken> {
         let target = self.pool.target();
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = Method::POST;
@@ -241,6 +248,9 @@ impl Desk {
         headers.insert(HOST, target.host_header.clone());
         headers.insert(USER_AGENT, AGENT);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if let Some(name) = name.and_then(|name| HeaderValue::from_str(name).ok()) {
+            headers.insert("idempotency-key", name);
+        }
         if let Some(authorization) = &self.authorization {
             headers.insert(AUTHORIZATION, authorization.clone());
         }

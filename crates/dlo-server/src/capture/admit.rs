@@ -56,11 +56,14 @@ pub(super) fn letter(
     let replay = envelope::replay_mark(&message.headers);
     let consumer = story.consumer_group.or(reading.consumer);
     let dedupe = match &own {
-        Some(origin) if origin.has_coordinates() => origin.dedupe_key(
-            source,
-            consumer.as_deref(),
-            replay.as_ref().map(|mark| mark.replay_id.as_str()),
-        ),
+        // A pointer is a letter of its own: the whole letter comes over HTTP, and is no copy of it.
+        Some(origin) if origin.has_coordinates() && envelope::body_elsewhere(&message.headers).is_none() => {
+            origin.dedupe_key(
+                source,
+                consumer.as_deref(),
+                replay.as_ref().map(|mark| mark.replay_id.as_str()),
+            )
+        }
         _ => found_key(source, &place, record.as_ref()),
     };
     let producer = reading.message_id.or_else(|| conventions::message_id(&message));

@@ -110,7 +110,7 @@ pub(crate) const fn exclusion(why: Exclusion) -> &'static str {
     match why {
         Exclusion::NotOpen => "not open: sent, in doubt, or closed by a decision",
         Exclusion::Exhausted => "replayed as often as a letter may be",
-        Exclusion::PointerOnly => "only a pointer; the record itself is gone",
+        Exclusion::PointerOnly => "only a pointer; the message itself is not here",
         Exclusion::TooLarge => "larger than is sent",
         Exclusion::Superseded => {
             "a later message of the same key was sent or handled already, and order matters"

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use dlo_core::broker::{Broker, BrokerError};
 use dlo_core::classify::Ruleset;
-use dlo_runtime::push::{OfficeReceipts, PushHandler};
+use dlo_runtime::push::{LargeStore, OfficeReceipts, PushHandler};
 use tokio_util::sync::CancellationToken;
 
 use super::standing::{Phase, Standing};
@@ -92,7 +92,12 @@ impl Worker {
             self.stop.cancelled().await;
             self.standing.now(Phase::Stopping);
         };
-        match consumer.run(stopping).await {
+        let large = self.large();
+        let ended = tokio::select! {
+            ended = consumer.run(stopping) => ended,
+            () = async { match &large { Some(large) => large.post_files().await, None => std::future::pending().await } } => Ok(()),
+        };
+        match ended {
             Ok(()) => Ended::Stopped,
             Err(problem) => Ended::Broker(problem),
         }
@@ -103,11 +108,22 @@ impl Worker {
             Some(office) => builder.receipts(Arc::new(office.clone())),
             None => builder,
         };
+        let builder = match self.large() {
+            Some(large) => builder.large_letters(Arc::new(large)),
+            None => builder,
+        };
         builder
             .config(self.consumer.settings.clone())
             .dead_letters(&self.consumer.dlq)
             .rules(self.rules.clone())
             .watch(Arc::clone(&self.standing.tally) as Arc<dyn dlo_runtime::Watch>)
+    }
+
+    /// Where letters are kept that are too large for their dead-letter queue.
+    fn large(&self) -> Option<LargeStore> {
+        let Consumer { name, settings, .. } = &self.consumer;
+        let directory = settings.state.as_ref()?.join("large");
+        Some(LargeStore::new(name, self.receipts.clone(), directory, settings.spool))
     }
 
     /// Waits for the handler. `None`: told to stop.

@@ -75,7 +75,7 @@ pub(super) fn plan(out: Out, replay: &Value) -> Outcome {
             "not_open" => "sent, in doubt, or closed already".to_string(),
             "held" => held(left_out),
             "exhausted" => "replayed as often as allowed (exhausted)".to_string(),
-            "pointer_only" => "only a pointer, the record is gone".to_string(),
+            "pointer_only" => "only a pointer, the message itself is not here".to_string(),
             "too_large" => "too large".to_string(),
             "superseded" => "a later message of the same key was sent or handled".to_string(),
             "key_spans_classes" => "another failure of the same key must go first".to_string(),

@@ -6,6 +6,7 @@
 mod answers;
 mod everywhere;
 mod languages;
+mod large;
 mod life;
 
 use std::net::TcpListener;

@@ -267,7 +267,7 @@ fn refusals(letter: &Letter, standing: &Standing) -> Vec<String> {
         Some(_) => {}
     }
     if standing.pointer {
-        let gone = "It is only a pointer: the record itself was gone from the broker when it was captured.";
+        let gone = "It is only a pointer: the message itself is not here. The header `dlo-record` says why.";
         all.push(gone.to_string());
     }
     all

@@ -23,7 +23,7 @@ use crate::reason::Reason;
 use crate::time::Timestamp;
 use crate::verdict::VerdictKind;
 
-pub use death::{decode, encode, mark_redelivered};
+pub use death::{death_mark, decode, encode, mark_redelivered};
 pub use fit::{BodyTooLarge, size};
 pub use hop::{RetryHop, decode_hop, encode_hop, hop_headers};
 pub use names::VERSION;

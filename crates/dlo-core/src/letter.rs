@@ -12,6 +12,7 @@ use crate::id::{GroupId, LetterId};
 use crate::message::{Headers, Message};
 use crate::origin::{DedupeKey, Origin};
 use crate::reason::Reason;
+use crate::suspect::{DeathMark, Suspect};
 use crate::time::Timestamp;
 use crate::verdict::VerdictKind;
 
@@ -143,6 +144,8 @@ pub struct NewLetter {
     pub replay_of: Option<LetterId>,
     /// `None` where the broker gave no coordinates: then each is a new letter.
     pub dedupe: Option<DedupeKey>,
+    /// Only of a letter without coordinates.
+    pub death: Option<DeathMark>,
     pub fingerprint: Fingerprint,
     pub owner: Option<String>,
     /// `Open`, or `Discarded` for what the runtime discarded (A6).
@@ -185,6 +188,8 @@ pub struct Letter {
     pub replays: u32,
     /// How often it died; one for most.
     pub deaths: u32,
+    /// The letter that this one may repeat.
+    pub suspect: Option<Suspect>,
 }
 
 /// One letter whole, but for its payload, whose reading is audited.
@@ -196,7 +201,12 @@ pub struct LetterDetail {
     pub history: History,
     /// Oldest first. The latest one is also what `letter` shows.
     pub deaths: Vec<Death>,
+    /// Letters that may repeat this one, oldest first; at most [`SUSPECTS_SHOWN`].
+    pub suspects: Vec<Suspect>,
 }
+
+/// Letters that are named with the one that they are suspected to repeat.
+pub const SUSPECTS_SHOWN: usize = 20;
 
 /// One time a letter was parked.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -43,6 +43,7 @@ pub mod redact;
 pub mod replay;
 pub mod sample;
 pub mod setting;
+pub mod suspect;
 pub mod teams;
 pub mod time;
 pub mod trend;

@@ -23,6 +23,7 @@ use crate::id::{GroupId, LetterId};
 use crate::letter::Status;
 use crate::origin::BrokerKind;
 use crate::reason::Reason;
+use crate::suspect::Suspicion;
 use crate::time::Timestamp;
 use crate::verdict::VerdictKind;
 
@@ -68,6 +69,8 @@ pub enum Matcher {
     Exhausted(ReplayLimits),
     /// Open, and a rule of automation takes it away within a day.
     Expiring(Expiry),
+    /// It may repeat another letter.
+    Suspected(Suspicion),
     Size(Compare<i64>),
     /// Also what `age:` becomes, by the clock at the time of the question.
     Failed(Compare<Timestamp>),

@@ -279,6 +279,8 @@ coded! {
         /// In the hand of a replay that has not ended: it runs, waits or was stopped. Resumed it sends them, cancelled it
         /// gives them back.
         Held = 8 => "held",
+        /// Perhaps another letter once more, and nobody asked for it.
+        Suspected = 9 => "suspected",
     }
 }
 

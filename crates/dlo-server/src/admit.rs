@@ -13,6 +13,7 @@ use std::sync::{PoisonError, RwLock};
 
 use dlo_core::attempt::History;
 use dlo_core::classify::{Place, Ruleset, Unknown};
+use dlo_core::envelope;
 use dlo_core::failure::Failure;
 use dlo_core::fingerprint::{Fingerprint, Parts};
 use dlo_core::id::LetterId;
@@ -22,6 +23,7 @@ use dlo_core::message::Message;
 use dlo_core::origin::{DedupeKey, Origin};
 use dlo_core::owners::{Owners, Subject};
 use dlo_core::reason::Reason;
+use dlo_core::suspect::DeathMark;
 use dlo_core::time::Timestamp;
 use dlo_core::verdict::VerdictKind;
 
@@ -212,6 +214,7 @@ impl Admission {
                 .dedupe_key(&draft.source, draft.consumer.as_deref(), draft.replay_id.as_deref())
                 .or(otherwise),
         };
+        let death = death_mark(&draft);
         let tried = draft.history.records().last().map_or(1, |last| last.number.max(1));
         let verdict = draft.verdict.unwrap_or(VerdictKind::DeadLetter);
         Ok(NewLetter {
@@ -226,6 +229,7 @@ impl Admission {
             fingerprint,
             owner,
             dedupe,
+            death,
             source: draft.source,
             origin: draft.origin,
             message: draft.message,
@@ -250,6 +254,14 @@ impl Admission {
             replay_of: draft.replay_of,
         })
     }
+}
+
+/// What our headers say of the death, where nothing but a hash of the bytes names it.
+fn death_mark(draft: &Draft) -> Option<DeathMark> {
+    if draft.message.headers.is_empty() || draft.origin.has_coordinates() {
+        return None;
+    }
+    envelope::death_mark(&draft.message.headers)
 }
 
 /// What a replayed message says about itself in its headers, where the sender did not say it outright.

@@ -18,7 +18,7 @@ use crate::StoreError;
 use crate::block::Cold;
 use crate::grams::{self, Term as IndexTerm};
 use crate::place::{Place, Range};
-use crate::prepare::{has_token, header_field};
+use crate::prepare::{has_token, header_field, suspicion_token};
 
 /// A query ready to be answered.
 #[derive(Debug)]
@@ -65,6 +65,7 @@ impl<'q> Filter<'q> {
             Matcher::ConsumerId(value) => self.take_exact("consumer_id", value),
             Matcher::Reason(value) => self.take_exact("reason", value.as_str()),
             Matcher::Verdict(value) if has_token(*value) => self.take_exact("verdict", value.as_str()),
+            Matcher::Suspected(kind) => self.quick.push(suspicion_token(*kind)),
             Matcher::Header { name, value } => {
                 self.exact.push(words::exact_hash(&header_field(name), value.as_bytes()));
             }
@@ -280,6 +281,7 @@ fn row_says(letter: &Letter, matcher: &Matcher) -> Option<bool> {
         Matcher::Exhausted(limits) => Some(limits.is_reached(&letter.source, letter.replays)),
         Matcher::Expiring(expiry) if expiry.reads_blocks() => None,
         Matcher::Expiring(expiry) => Some(expires(letter, expiry, &|term| row_says(letter, &term.matcher))),
+        Matcher::Suspected(wanted) => Some(letter.suspect.is_some_and(|suspect| suspect.kind == *wanted)),
         Matcher::Size(wanted) => Some(wanted.holds(i64::try_from(letter.payload_size).unwrap_or(i64::MAX))),
         Matcher::Failed(wanted) => Some(wanted.holds(letter.failed_at)),
         Matcher::Captured(wanted) => Some(wanted.holds(letter.captured_at)),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use dlo_core::letter::NewLetter;
 use dlo_core::replay::planner::is_pointer;
+use dlo_core::suspect::Suspicion;
 use dlo_core::verdict::VerdictKind;
 use dlo_core::words;
 
@@ -96,6 +97,16 @@ fn exact_values(letter: &NewLetter) -> impl Iterator<Item = (&'static str, &[u8]
     ]
     .into_iter()
     .filter_map(|(field, value)| value.map(|value| (field, value)))
+}
+
+/// The tokens of a suspected letter, by which `is:` finds it.
+pub(crate) fn with_suspicion(tokens: &str, kind: Suspicion) -> String {
+    let token = suspicion_token(kind);
+    if tokens.is_empty() { token } else { format!("{tokens} {token}") }
+}
+
+pub(crate) fn suspicion_token(kind: Suspicion) -> String {
+    words::exact("is", kind.as_str().as_bytes())
 }
 
 /// Whether letters with this verdict carry a token for it.

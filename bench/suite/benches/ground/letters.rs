@@ -186,6 +186,7 @@ fn new_letter(n: u64, source: &str, error_message: String, headers: Headers, pay
         failed_at: failed_at(n),
         replay_id: None,
         replay_of: None,
+        death: None,
         owner: Some(owner(consumer).into()),
         status: Status::Open,
     }

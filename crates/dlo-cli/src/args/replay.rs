@@ -155,6 +155,10 @@ pub(crate) struct PlanArgs {
     /// Times that a letter may be replayed
     #[arg(long, value_name = "N")]
     pub(crate) limit: Option<u32>,
+
+    /// Send suspected duplicates too
+    #[arg(long)]
+    pub(crate) include_suspected: bool,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]

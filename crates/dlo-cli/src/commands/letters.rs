@@ -62,8 +62,11 @@ pub(super) fn table(letters: &[Value]) -> Table {
     let now = now();
     for letter in letters {
         let text = |key| cut(&text_of(letter, key), 40);
-        let status = text("status");
+        let mut status = text("status");
         let tone = tone(&status);
+        if let Some(kind) = letter.pointer("/suspect/kind").and_then(Value::as_str) {
+            status = format!("{status}, {}", kind.replace('_', " "));
+        }
         table.row([
             text_of(letter, "id"),
             age_of(letter, "failed_at", now),

@@ -5,6 +5,7 @@ use super::read::{history, name, origin, parsed, put, put_history, put_origin, t
 use super::{Envelope, Part, names};
 use crate::limits;
 use crate::message::{Headers, Message};
+use crate::suspect::DeathMark;
 
 /// The message as it goes to the dead-letter queue, at most `max_message` bytes by [`size`].
 ///
@@ -24,6 +25,13 @@ pub fn encode(message: &Message, envelope: &Envelope, max_message: usize) -> Res
             return Err(BodyTooLarge { size, limit: max_message });
         }
     }
+}
+
+/// The id of the death and whether a copy may exist: what tells copies apart that the broker does not name.
+pub fn death_mark(headers: &Headers) -> Option<DeathMark> {
+    let id = parsed(headers, names::DEATH_ID)?;
+    parsed::<u32>(headers, names::DLO_VERSION).filter(|version| *version > 0)?;
+    Some(DeathMark { id, redelivered: parsed(headers, names::REDELIVERED).unwrap_or_default() })
 }
 
 /// What our headers say, if there are any. Never fails; a newer version is read as far as its names are known.

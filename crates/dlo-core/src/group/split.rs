@@ -87,6 +87,7 @@ fn unsteady(matcher: &Matcher) -> Option<&'static str> {
         Matcher::Replays(_) => Some("replays are counted after a letter was stored"),
         Matcher::Exhausted(_) => Some("it depends on replays and on the rules of today"),
         Matcher::Expiring(_) => Some("it depends on the clock and on the rules of today"),
+        Matcher::Suspected(_) => Some("it depends on the letters that were there first"),
         Matcher::Source(_)
         | Matcher::Queue(_)
         | Matcher::Type(_)
@@ -143,6 +144,7 @@ mod tests {
             ("replays:>1", "`replays:>1`"),
             ("is:expiring", "`is:expiring`"),
             ("is:exhausted", "`is:exhausted`"),
+            ("is:suspected_return", "`is:suspected_return`"),
             ("age:>2h", "`age:`"),
             ("group:018f4e7e-0000-7000-8000-000000000001", "`group:"),
             ("id:018f4e7e-0000-7000-8000-000000000001", "`id:"),

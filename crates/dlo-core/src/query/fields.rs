@@ -108,9 +108,9 @@ pub const FIELDS: [Field; 31] = [
     field("replays", "how often it was replayed; can be compared", "replays:>0", COUNTS),
     field(
         "is",
-        "what it is beside its status; exhausted: replayed as often as its source allows; expiring: a rule discards or archives it within a day",
+        "what it is beside its status; exhausted: replayed as often as its source allows; expiring: a rule discards or archives it within a day; suspected_duplicate, suspected_return: it may repeat another letter",
         "is:exhausted",
-        Values::Words(&["exhausted", "expiring"]),
+        Values::Words(&["exhausted", "expiring", "suspected_duplicate", "suspected_return"]),
     ),
     field(
         "size",

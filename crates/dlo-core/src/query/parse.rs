@@ -115,7 +115,12 @@ impl Reading<'_> {
         match self.exact()?.as_str() {
             "exhausted" => Ok(Matcher::Exhausted(ReplayLimits::default())),
             "expiring" => Ok(Matcher::Expiring(Expiry::default())),
-            _ => Err(self.bad("exhausted or expiring")),
+            word => match word.parse() {
+                Ok(kind) => Ok(Matcher::Suspected(kind)),
+                Err(_) => {
+                    Err(self.bad("one of exhausted, expiring, suspected_duplicate, suspected_return"))
+                }
+            },
         }
     }
 

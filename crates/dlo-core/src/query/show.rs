@@ -54,6 +54,7 @@ impl Display for Matcher {
             Self::Replays(compare) => write!(f, "replays:{compare}"),
             Self::Exhausted(_) => f.write_str("is:exhausted"),
             Self::Expiring(_) => f.write_str("is:expiring"),
+            Self::Suspected(kind) => write!(f, "is:{kind}"),
             Self::Size(compare) => write!(f, "size:{compare}"),
             Self::Failed(compare) => write!(f, "failed:{compare}"),
             Self::Captured(compare) => write!(f, "captured:{compare}"),

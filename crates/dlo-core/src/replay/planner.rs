@@ -40,6 +40,8 @@ pub struct PlanPolicy {
     pub max_payload: Option<u64>,
     /// How the letters of a source are sent; those of a source that is not here as the plan says.
     pub settings: BTreeMap<String, Settings>,
+    /// Letters that may repeat another one are members too.
+    pub include_suspected: bool,
     /// Nothing is written of a plan without members; it is answered all the same.
     pub unless_empty: bool,
     /// Who makes the plan.
@@ -67,6 +69,8 @@ pub struct Candidate<'a> {
     pub status: Status,
     /// See [`is_pointer`].
     pub pointer: bool,
+    /// See [`Suspect::is_left_out`](crate::suspect::Suspect::is_left_out).
+    pub suspected: bool,
     pub payload_size: u64,
     pub replays: u32,
     pub failed_at: Timestamp,
@@ -178,6 +182,8 @@ impl<'p> Planner<'p> {
             Some(Exclusion::NoTarget)
         } else if candidate.pointer {
             Some(Exclusion::PointerOnly)
+        } else if candidate.suspected && !self.policy.include_suspected {
+            Some(Exclusion::Suspected)
         } else if self.policy.max_payload.is_some_and(|most| candidate.payload_size > most) {
             Some(Exclusion::TooLarge)
         } else if candidate.replays >= self.settings_of(candidate.kind.source).limit {

@@ -5,6 +5,7 @@ use dlo_core::letter::Status;
 use dlo_core::origin::BrokerKind;
 use dlo_core::query::{Compare, Matcher, Op, Problem, Query, ReplayLimits, Term};
 use dlo_core::reason::Reason;
+use dlo_core::suspect::Suspicion;
 use dlo_core::time::Timestamp;
 use dlo_core::verdict::VerdictKind;
 use dlo_core::words;
@@ -245,6 +246,8 @@ fn any_typed() -> impl Strategy<Value = Matcher> {
         any_number().prop_map(Matcher::Attempts),
         any_number().prop_map(Matcher::Replays),
         Just(Matcher::Exhausted(ReplayLimits::default())),
+        Just(Matcher::Suspected(Suspicion::Duplicate)),
+        Just(Matcher::Suspected(Suspicion::Return)),
         any_size().prop_map(Matcher::Size),
         any_time().prop_map(Matcher::Failed),
         any_time().prop_map(Matcher::Captured),

@@ -11,6 +11,7 @@ use dlo_core::letter::{Death, Letter, LetterDetail, Status};
 use dlo_core::message::{Header, Headers};
 use dlo_core::origin::{BrokerKind, Origin};
 use dlo_core::reason::Reason;
+use dlo_core::suspect::Suspect;
 use dlo_core::time::Timestamp;
 use dlo_core::verdict::VerdictKind;
 use serde::ser::SerializeSeq;
@@ -53,6 +54,8 @@ pub(crate) struct LetterOut<'a> {
     payload_size: u64,
     replays: u32,
     death_count: u32,
+    /// The letter that it may repeat.
+    suspect: Option<Suspect>,
 }
 
 impl<'a> LetterOut<'a> {
@@ -88,6 +91,7 @@ impl<'a> LetterOut<'a> {
             payload_size: letter.payload_size,
             replays: letter.replays,
             death_count: letter.deaths,
+            suspect: letter.suspect,
         }
     }
 }
@@ -177,6 +181,8 @@ pub(crate) struct DetailOut<'a> {
     error_stack: Option<&'a str>,
     attempt_history: &'a [AttemptRecord],
     deaths: Vec<DeathOut<'a>>,
+    /// Letters that may repeat this one.
+    suspects: &'a [Suspect],
     /// When automation takes it away.
     leaves: Option<Leaving>,
     /// The queue that a routed letter is in.
@@ -193,6 +199,7 @@ impl<'a> DetailOut<'a> {
             error_stack: detail.error_stack.as_deref(),
             attempt_history: detail.history.records(),
             deaths: detail.deaths.iter().map(DeathOut::new).collect(),
+            suspects: &detail.suspects,
         }
     }
 }

@@ -9,6 +9,7 @@ mod facts;
 mod mending;
 mod replayable;
 mod story;
+mod suspects;
 
 use std::sync::Arc;
 
@@ -34,6 +35,7 @@ use body::{Body, Wanted};
 use mending::{Mending, RepairLine};
 use replayable::{Replayable, Standing};
 use story::Chapter;
+use suspects::SuspectLine;
 
 /// Bytes of a header's value that are shown; the whole of it is copied.
 const HEADER: usize = 1_024;
@@ -88,6 +90,7 @@ struct LetterPage {
     title: String,
     failed_at: When,
     leaves: Option<Leaves>,
+    suspects: Vec<SuspectLine>,
     failed: WhatFailed,
     owner: Owner,
     replay: Replayable,
@@ -150,6 +153,7 @@ pub(crate) async fn page(
         title: letter.error_class.clone().unwrap_or_else(|| words::phrase(letter.reason.as_str())),
         failed_at: When::new(letter.failed_at, now),
         leaves: leaves.map(|leaving| Leaves::new(leaving, now)),
+        suspects: suspects::lines(&detail),
         failed: WhatFailed::new(letter, office.triage.known().as_deref(), mending),
         owner: Owner::new(letter, &group, &office.triage.teams()),
         replay: Replayable::new(letter, standing, now),

@@ -34,6 +34,8 @@ pub(crate) struct LetterLine {
     pub(crate) attempts: u32,
     /// How often it died: once more than it came back from replays.
     pub(crate) deaths: u32,
+    /// What it is suspected to be; empty for most.
+    pub(crate) suspected: String,
     pub(crate) failed: When,
 }
 
@@ -56,6 +58,7 @@ impl LetterLine {
             key: key.unwrap_or_default().to_string(),
             attempts: letter.attempts,
             deaths: letter.deaths,
+            suspected: letter.suspect.map(|it| words::phrase(it.kind.as_str())).unwrap_or_default(),
             failed: When::new(letter.failed_at, now),
         }
     }

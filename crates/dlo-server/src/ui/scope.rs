@@ -6,6 +6,7 @@ use dlo_core::query::{Compare, Matcher, Op, Query, Term};
 
 use super::{Failed, names};
 use crate::office::Office;
+use dlo_core::suspect::Suspicion;
 
 /// Each term as a phrase that goes on from "letters …", groups by what they are called.
 pub(crate) async fn named(office: &Office, query: &Query) -> Result<Vec<String>, Failed> {
@@ -51,6 +52,8 @@ fn matcher(matcher: &Matcher) -> String {
         Matcher::Attempts(compare) => format!("with attempts {}", compared(compare)),
         Matcher::Replays(compare) => format!("replayed before: {}", compared(compare)),
         Matcher::Expiring(_) => "that a rule takes away within a day".to_string(),
+        Matcher::Suspected(Suspicion::Duplicate) => "that are suspected duplicates".to_string(),
+        Matcher::Suspected(Suspicion::Return) => "that are suspected returns".to_string(),
         Matcher::Exhausted(_) => "replayed as often as allowed".to_string(),
         Matcher::Size(compare) => format!("with a payload of bytes {}", compared(compare)),
         Matcher::Failed(compare) => format!("that failed at a time {}", compared(compare)),

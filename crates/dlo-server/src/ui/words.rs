@@ -118,6 +118,7 @@ pub(crate) const fn exclusion(why: Exclusion) -> &'static str {
         Exclusion::KeySpansClasses => "another failure of the same key must go first, and order matters",
         Exclusion::NoTarget => "its source has no queue to send to",
         Exclusion::Held => "in the hand of a replay that has not ended",
+        Exclusion::Suspected => "suspected to be another letter once more; a plan can include them"
     }
 }
 

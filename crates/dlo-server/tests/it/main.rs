@@ -33,4 +33,6 @@ mod restore;
 #[cfg(test)]
 mod stop;
 #[cfg(test)]
+mod suspects;
+#[cfg(test)]
 mod triage;

@@ -23,6 +23,13 @@ async fn real_answers_fit_their_description() {
     office
         .letter(r#"{"source":"bytes","payload_base64":"AP8=","key_base64":"/w==","event_version":"2-beta"}"#)
         .await;
+    for redelivered in ["false", "true"] {
+        office
+            .letter(&format!(
+                r#"{{"source":"copies","payload":1,"headers":[["dlo-version","1"],["dlo-death-id","6f1b6a2e-7a2e-5c1b-9d4f-2b8e6a0c5d17"],["dlo-redelivered","{redelivered}"]]}}"#
+            ))
+            .await;
+    }
     let mixed = r#"[{"source":"a","offset":1,"payload":1},{"source":"a","offset":1,"payload":1},{"ofset":1},{"source":"a","payload":1,"reason":"x"}]"#;
     check(&document, "Received", &office.post_json("/api/v1/letters", mixed).await.json());
     let headers = [("content-type", "application/x-ndjson"), ("accept", "application/x-ndjson")];

@@ -16,9 +16,10 @@ use super::rows::{self, GroupRow};
 use super::splits::{self, Rules};
 use super::tally::Tally;
 use super::text::{escape, escape_option};
-use super::{read_error, replays};
+use super::{read_error, replays, suspects};
 use crate::StoreError;
 use crate::place::Place;
+use crate::prepare::suspicion_token;
 
 struct Former {
     place: Place,
@@ -64,7 +65,7 @@ pub(super) async fn die_again(
 async fn find(db: &Transaction<'_>, id: LetterId) -> Result<Former, StoreError> {
     let sql =
         "SELECT l.place, l.group_id, l.status, l.deaths, l.msg_key, l.correlation_id, l.message_id, l.trace_id,
-                l.event_version, g.source
+                l.event_version, g.source, (SELECT s.kind FROM suspects s WHERE s.letter = l.id)
            FROM letters l JOIN groups g ON g.id = l.group_id WHERE l.id = $1";
     let row = db.query_one(sql, &[&id.0]).await.map_err(read_error)?;
     let mut tokens = Vec::new();
@@ -75,6 +76,9 @@ async fn find(db: &Transaction<'_>, id: LetterId) -> Result<Former, StoreError> 
         if let Some(value) = rows::maybe_text(&row, column) {
             tokens.push(words::exact(field, value.as_bytes()));
         }
+    }
+    if let Some(kind) = row.get::<_, Option<i16>>(10) {
+        tokens.push(suspicion_token(suspects::kind(kind)?));
     }
     Ok(Former {
         place: Place(row.get(0)),

@@ -1,10 +1,12 @@
 //! The rows of new letters: the letter itself, its words, and its mark for the payload index.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use deadpool_postgres::Transaction;
 use dlo_core::id::LetterId;
 use dlo_core::letter::NewLetter;
+use dlo_core::suspect::Suspect;
 use dlo_core::time::Timestamp;
 use uuid::Uuid;
 
@@ -13,6 +15,7 @@ use super::read_error;
 use super::text::{escape, escape_option};
 use crate::StoreError;
 use crate::place::Place;
+use crate::prepare::with_suspicion;
 
 /// A letter on its way into the database, with everything that was decided about it.
 #[derive(Debug)]
@@ -27,11 +30,20 @@ pub(super) struct Row<'b> {
     pub(super) slot: i32,
     pub(super) size: i64,
     pub(super) tokens: &'b str,
+    pub(super) suspect: Option<Suspect>,
 }
 
 impl Row<'_> {
+    /// The tokens of its row in the index of exact values.
+    fn tokens(&self) -> Cow<'_, str> {
+        match self.suspect {
+            Some(suspect) => with_suspicion(self.tokens, suspect.kind).into(),
+            None => self.tokens.into(),
+        }
+    }
+
     /// What stands in the `own_` columns: words that an overflow group does not carry.
-    pub(super) fn own<'t>(&self, word: Option<&'t String>) -> Option<std::borrow::Cow<'t, str>> {
+    pub(super) fn own<'t>(&self, word: Option<&'t String>) -> Option<Cow<'t, str>> {
         word.filter(|_| self.group.overflow).map(|word| escape(word))
     }
 }
@@ -153,8 +165,11 @@ async fn insert_rows(
 
 /// Words are made by us, so they are taken as they are, without a parser or a dictionary.
 async fn insert_words(db: &Transaction<'_>, rows: &[Row<'_>]) -> Result<(), StoreError> {
-    let (places, tokens): (Vec<i64>, Vec<&str>) =
-        rows.iter().filter(|row| !row.tokens.is_empty()).map(|row| (row.place.0, row.tokens)).unzip();
+    let (places, tokens): (Vec<i64>, Vec<Cow<'_, str>>) = rows
+        .iter()
+        .map(|row| (row.place.0, row.tokens()))
+        .filter(|(_, tokens)| !tokens.is_empty())
+        .unzip();
     let sql = "INSERT INTO quick SELECT t.place, array_to_tsvector(string_to_array(t.tokens, ' '))
                  FROM UNNEST($1::bigint[], $2::text[]) AS t (place, tokens)";
     let statement = db.prepare_cached(sql).await.map_err(read_error)?;

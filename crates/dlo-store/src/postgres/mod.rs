@@ -45,6 +45,7 @@ mod search;
 mod splits;
 mod steps;
 mod streams;
+mod suspects;
 mod tally;
 mod text;
 mod triage;

@@ -22,6 +22,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/postgres/0004_triage.sql"),
     include_str!("../../migrations/postgres/0005_grams.sql"),
     include_str!("../../migrations/postgres/0006_splits.sql"),
+    include_str!("../../migrations/postgres/0007_suspects.sql"),
 ];
 
 /// Connections of one process; also the number of its transactions at the same time.

@@ -14,7 +14,7 @@ use tokio_postgres::Row;
 
 use super::rows::{self, Found, maybe_text, text};
 use super::text::{escape, unescape};
-use super::{audit, read_error};
+use super::{audit, read_error, suspects};
 use crate::block::{Block, Cold};
 use crate::{Checkpoint, StoreError, StoredPayload, TimelineEntry};
 
@@ -67,6 +67,7 @@ pub(super) async fn detail(db: &Transaction<'_>, id: LetterId) -> Result<LetterD
         error_stack: latest.as_ref().and_then(|death| death.error_stack.clone()),
         history: latest.map(|death| death.history).unwrap_or_default(),
         deaths,
+        suspects: suspects::of_letter(db, id).await?,
     })
 }
 

@@ -9,6 +9,7 @@ use dlo_core::time::Timestamp;
 use dlo_core::verdict::VerdictKind;
 use tokio_postgres::Row;
 
+use super::suspects;
 use super::text::unescape;
 use crate::StoreError;
 use crate::place::Place;
@@ -32,7 +33,8 @@ pub(super) const LETTER: &str = "l.place, l.id, l.status, l.block, l.slot, l.cap
     l.replay_id, coalesce(g.merged_into, g.uid), g.owner, g.source, CASE WHEN g.overflow THEN coalesce(l.own_queue, '') ELSE g.queue END,
     CASE WHEN g.overflow THEN l.own_consumer ELSE g.consumer END,
     CASE WHEN g.overflow THEN l.own_type ELSE g.event_type END,
-    CASE WHEN g.overflow THEN l.own_class ELSE g.error_class END";
+    CASE WHEN g.overflow THEN l.own_class ELSE g.error_class END,
+    (SELECT s.kind FROM suspects s WHERE s.letter = l.id), (SELECT s.related FROM suspects s WHERE s.letter = l.id)";
 
 /// A letter with what only the store needs to know of it.
 #[derive(Debug, Clone)]
@@ -131,6 +133,7 @@ pub(super) fn letter(row: &Row) -> Result<Found, StoreError> {
         consumer: maybe_text(row, 36),
         event_type: maybe_text(row, 37),
         error_class: maybe_text(row, 38),
+        suspect: suspects::suspect(row, 39)?,
     };
     Ok(Found {
         place: Place(row.get(0)),

@@ -1,8 +1,7 @@
 //! One insert, inside a transaction: recognise, group, place, write, count.
 //!
-//! Locks are taken in one order by everybody (leases, letters that come back, dedupe keys, conditions, sources with new
-//! groups, counts), each
-//! kind in the order of its keys, so that overlapping batches wait for each other and never in a circle. Each
+//! Locks are taken in one order by everybody (leases, letters that come back, dedupe keys, death ids, conditions, sources
+//! with new groups, counts), each kind in the order of its keys, so that overlapping batches wait for each other and never in a circle. Each
 //! table is written by one statement for the whole batch.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -17,7 +16,7 @@ use super::grouping::{self, Grouping};
 use super::letters::{self, Row};
 use super::tally::Tally;
 use super::text::escape;
-use super::{again, audit, read_error, splits};
+use super::{again, audit, read_error, splits, suspects};
 use crate::place::Place;
 use crate::prepare::Prepared;
 use crate::triage::rules::Sorter;
@@ -126,6 +125,7 @@ async fn write(
     now: Timestamp,
     groups_per_source: usize,
 ) -> Result<(), StoreError> {
+    let copies = suspects::find_copies(db, &batch.letters, results).await?;
     let groups = grouping::resolve(db, fresh.iter().map(|at| &batch.letters[*at]), groups_per_source).await?;
     let blocks: BTreeSet<usize> = fresh.iter().map(|at| batch.slots[*at].0).collect();
     let (running, block_ids) = numbers(db, fresh.len(), blocks.len()).await?;
@@ -135,6 +135,7 @@ async fn write(
     let mut rows = Vec::with_capacity(fresh.len());
     for (at, running) in fresh.iter().zip(running) {
         let mut row = row_of(batch, *at, results[*at], running, &groups, &block_ids)?;
+        row.suspect = copies.get(at).copied();
         sorter.at = batch.slots[*at];
         splits::sort_new(&rules, &mut sorter, &mut row, now);
         rows.push(row);
@@ -143,6 +144,7 @@ async fn write(
     let (back, mut new): (Vec<Row<'_>>, Vec<Row<'_>>) = rows.into_iter().partition(|row| row.again);
     letters::insert(db, &mut new, now).await?;
     write_pointers(db, batch, results, fresh).await?;
+    suspects::write(db, new.iter().filter_map(|row| Some((row.id, row.suspect?)))).await?;
     let mut tally = Tally::default();
     let mut log = Vec::new();
     for row in &new {
@@ -207,6 +209,7 @@ fn row_of<'b>(
         slot: slot as i32,
         size: batch.sizes[at] as i64,
         tokens: &batch.tokens[at],
+        suspect: None,
     })
 }
 

@@ -14,8 +14,9 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::catalog::{GroupRow, Staged};
 use super::grouping::{Grouping, arrived, touch, went_over};
 use super::write::{Stored, Tools, index_tokens, next_place};
-use super::{audit, read_error, replays, rows, splits};
+use super::{audit, read_error, replays, rows, splits, suspects};
 use crate::place::Place;
+use crate::prepare::suspicion_token;
 use crate::{Event, StoreError};
 
 pub(super) struct NewDeath<'a> {
@@ -74,7 +75,9 @@ pub(super) fn die_again(
 /// The letter that was replayed, if it is here.
 pub(super) fn find(db: &Connection, id: LetterId) -> Result<Option<Former>, StoreError> {
     db.prepare_cached(
-        "SELECT place, group_id, status, block, deaths, msg_key, correlation_id, message_id, trace_id, event_version
+        "SELECT place, group_id, status, block, deaths, msg_key, correlation_id, message_id, trace_id, event_version,
+                (SELECT kind FROM suspects s WHERE s.letter = letters.id),
+                (SELECT related FROM suspects s WHERE s.letter = letters.id)
            FROM letters WHERE id = ?1",
     )
     .map_err(read_error)?
@@ -87,6 +90,9 @@ pub(super) fn find(db: &Connection, id: LetterId) -> Result<Option<Former>, Stor
             if let Some(value) = row.get::<_, Option<String>>(column)? {
                 tokens.push(words::exact(field, value.as_bytes()));
             }
+        }
+        if let Some(suspect) = suspects::suspect(row, 10)? {
+            tokens.push(suspicion_token(suspect.kind));
         }
         Ok(Former {
             id,

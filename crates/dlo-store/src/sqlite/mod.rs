@@ -51,6 +51,7 @@ mod segments;
 mod splits;
 mod steps;
 mod streams;
+mod suspects;
 mod triage;
 mod upkeep;
 mod write;

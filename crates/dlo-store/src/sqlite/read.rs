@@ -14,7 +14,7 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension};
 use super::catalog::Catalog;
 use super::rows::{self, Found};
 use super::writer::Shared;
-use super::{audit, read_error};
+use super::{audit, read_error, suspects};
 use crate::block::{Block, Cold};
 use crate::place::Place;
 use crate::{Checkpoint, StoreError, StoredPayload, TimelineEntry};
@@ -90,6 +90,7 @@ pub(super) fn detail(db: &Connection, shared: &Shared, id: LetterId) -> Result<L
         error_stack: latest.as_ref().and_then(|death| death.error_stack.clone()),
         history: latest.map(|death| death.history).unwrap_or_default(),
         deaths,
+        suspects: suspects::of_letter(db, id)?,
     })
 }
 

@@ -10,6 +10,7 @@ use dlo_core::verdict::VerdictKind;
 use rusqlite::Row;
 
 use super::catalog::{Catalog, GroupRow, uuid};
+use super::suspects;
 use crate::place::Place;
 
 pub(super) const SELECT_GROUPS: &str =
@@ -20,7 +21,8 @@ pub(super) const SELECT_GROUPS: &str =
 pub(super) const LETTER: &str = "place, id, group_id, status, block, slot, captured_at, failed_at, first_failed_at,
     received_at, published_at, broker, incarnation, partition, log_offset, message_id, msg_key, content_type,
     event_version, correlation_id, trace_id, consumer_id, consumer_version, attempts, error_message, error_code,
-    reason, verdict, rule, payload_size, replays, deaths, own_queue, own_consumer, own_type, own_class";
+    reason, verdict, rule, payload_size, replays, deaths, own_queue, own_consumer, own_type, own_class,
+    (SELECT kind FROM suspects s WHERE s.letter = letters.id), (SELECT related FROM suspects s WHERE s.letter = letters.id)";
 
 /// A letter with what only the store needs to know of it.
 #[derive(Debug, Clone)]
@@ -135,6 +137,7 @@ pub(super) fn letter(row: &Row<'_>, catalog: &Catalog) -> rusqlite::Result<Found
         payload_size: row.get::<_, i64>(29)? as u64,
         replays: row.get(30)?,
         deaths: row.get(31)?,
+        suspect: suspects::suspect(row, 36)?,
     };
     Ok(Found {
         place: Place(row.get(0)?),

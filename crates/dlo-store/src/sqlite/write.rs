@@ -14,9 +14,9 @@ use super::catalog::{Staged, uuid};
 use super::grouping::{Grouping, arrived, group_of, touch};
 use super::splits::sort_new;
 use super::writer::Shared;
-use super::{again, audit, read_error, triage};
+use super::{again, audit, read_error, suspects, triage};
 use crate::place::Place;
-use crate::prepare::Prepared;
+use crate::prepare::{Prepared, with_suspicion};
 use crate::triage::rules::{Sorter, as_stored};
 use crate::{Checkpoint, Event, Inserted, StoreError, StoreLimits};
 
@@ -147,8 +147,15 @@ fn insert_one(
         return Ok((Inserted::DiedAgain(id), Some(Place::ELSEWHERE)));
     }
     group.row = sort_new(tools.shared, sorter, group.row, || as_stored(letter, id, stored.size, now));
+    let suspect = suspects::find_copy(db, letter, id)?;
     let place = insert_row(statements, tools, letter, group, stored, id, now)?;
-    write_tokens(&mut statements.tokens, place, tokens)?;
+    match suspect {
+        Some(suspect) => {
+            suspects::write(db, id, suspect)?;
+            write_tokens(&mut statements.tokens, place, &with_suspicion(tokens, suspect.kind))?;
+        }
+        None => write_tokens(&mut statements.tokens, place, tokens)?,
+    }
     staged.count(group.row, letter.status, 1);
     touch(staged, tools, group.row, letter, now);
     let arrived = arrived(staged, &letter.source, now);

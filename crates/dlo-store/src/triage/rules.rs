@@ -118,6 +118,8 @@ pub(crate) fn as_stored(letter: &NewLetter, id: LetterId, size: u64, now: Timest
         payload_size: size,
         replays: 0,
         deaths: 1,
+        // No condition asks for it.
+        suspect: None,
     }
 }
 

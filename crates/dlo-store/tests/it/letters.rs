@@ -57,6 +57,7 @@ pub(crate) fn letter(n: i64, change: impl FnOnce(&mut NewLetter)) -> NewLetter {
         replay_id: None,
         replay_of: None,
         dedupe: None,
+        death: None,
         fingerprint: Fingerprint::overflow(""),
         owner: None,
         status: Status::Open,

@@ -117,6 +117,8 @@ fn has(id: LetterId, kept: &Kept, matcher: &Matcher) -> bool {
         Matcher::ConsumerId(wanted) => is(&latest.consumer_id, wanted),
         Matcher::Attempts(wanted) => wanted.holds(i64::from(latest.attempts)),
         Matcher::Replays(wanted) => wanted.holds(i64::from(kept.replays)),
+        // No letter of the model is suspected.
+        Matcher::Suspected(_) => false,
         Matcher::Exhausted(limits) => limits.is_reached(&kept.first.source, kept.replays),
         Matcher::Expiring(expiry) => {
             let holds = |term: &Term| has(id, kept, &term.matcher) != term.negated;

@@ -59,6 +59,7 @@ pub(super) fn run(client: &Client, out: Out, id: LetterId) -> Outcome {
     )?;
     heading(out, "Where it stands")?;
     pair(out, "status", &text_of(&letter, "status"))?;
+    suspects(out, &letter)?;
     pair(out, "owner", &text_of(&letter, "owner"))?;
     pair(out, "group", &text_of(&letter, "group_id"))?;
     for (name, key) in [("failed", "failed_at"), ("captured", "captured_at")] {
@@ -91,6 +92,19 @@ fn what_failed(out: Out, letter: &Value) -> Outcome {
         if left > 0 {
             out.line(format!("    … {left} more lines, by --json"))?;
         }
+    }
+    Ok(())
+}
+
+/// The letter that it may repeat, and letters that may repeat it.
+fn suspects(out: Out, letter: &Value) -> Outcome {
+    if let Some(first) = letter.get("suspect").filter(|first| !first.is_null()) {
+        let kind = text_of(first, "kind").replace('_', " ");
+        pair(out, "suspected", &format!("{kind} of {}", text_of(first, "letter")))?;
+    }
+    for other in letter.get("suspects").and_then(Value::as_array).into_iter().flatten() {
+        let kind = text_of(other, "kind").replace('_', " ");
+        pair(out, "has", &format!("a {kind}: {}", text_of(other, "letter")))?;
     }
     Ok(())
 }

@@ -62,6 +62,7 @@ fn body(args: &PlanArgs) -> Outcome<Value> {
         ("order", args.order.then_some(json!(true))),
         ("repair", args.jq.as_ref().map(|jq| json!(jq))),
         ("limit", args.limit.map(|limit| json!(limit))),
+        ("include_suspected", args.include_suspected.then_some(json!(true))),
     ];
     for (key, value) in given {
         if let Some(value) = value {

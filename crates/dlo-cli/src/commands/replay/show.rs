@@ -80,6 +80,7 @@ pub(super) fn plan(out: Out, replay: &Value) -> Outcome {
             "superseded" => "a later message of the same key was sent or handled".to_string(),
             "key_spans_classes" => "another failure of the same key must go first".to_string(),
             "no_target" => "their source has no queue to send to; name its broker in the config".to_string(),
+            "suspected" => "suspected duplicates; --include-suspected sends them too".to_string(),
             other => clean(other),
         };
         out.line(format!("left out: {} ({why})", letters(number(left_out, "count"))))?;

@@ -24,6 +24,7 @@ fn candidate(n: u64, class: &'static str) -> Candidate<'static> {
         key: Some(b"C-1"),
         status: Status::Open,
         pointer: false,
+        suspected: false,
         payload_size: 100,
         replays: 0,
         failed_at: NOW.minus(Duration::from_secs(7_200 - n)),
@@ -71,6 +72,7 @@ fn each_exclusion_is_counted_and_what_is_left_is_the_plan() {
         Candidate { payload_size: 1_001, ..candidate(5, "A") },
         Candidate { replays: 3, ..candidate(6, "A") },
         Candidate { replays: 2, ..candidate(7, "A") },
+        Candidate { suspected: true, ..candidate(8, "A") },
     ];
     let plan = plan(&policy(false, 0), &candidates);
     assert_eq!(plan.parts.len(), 1);
@@ -82,7 +84,8 @@ fn each_exclusion_is_counted_and_what_is_left_is_the_plan() {
             (Exclusion::Exhausted, 1),
             (Exclusion::PointerOnly, 1),
             (Exclusion::TooLarge, 1),
-            (Exclusion::NoTarget, 1)
+            (Exclusion::NoTarget, 1),
+            (Exclusion::Suspected, 1)
         ]
     );
     assert_eq!(plan.parts[0].doubts, ["1 letter died before: replayed already"]);

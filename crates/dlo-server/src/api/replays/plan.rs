@@ -53,6 +53,9 @@ struct Asked {
     /// A jq expression.
     repair: Option<String>,
     limit: Option<u32>,
+    /// Letters that are perhaps another one once more are sent too.
+    #[serde(default)]
+    include_suspected: bool,
 }
 
 /// How fast, said in one of three ways; `None` where nothing was said.
@@ -92,7 +95,12 @@ pub(crate) async fn plan(
         None => members(&asked, &office)?,
     };
     let rules = &office.config.replay;
-    let policy = PlanPolicy { settings: by_source(&asked, rules)?, planner, ..rules.policy() };
+    let policy = PlanPolicy {
+        settings: by_source(&asked, rules)?,
+        include_suspected: asked.include_suspected,
+        planner,
+        ..rules.policy()
+    };
     let settings = settings(&asked, Settings::default())?;
     if let Some(repair) = &settings.repair {
         // A typo is told now, and not by every letter later.

@@ -10,6 +10,7 @@ use dlo_core::letter::{Letter, LetterDetail, Status, Step};
 use dlo_core::query::{Compare, Matcher, Op, Query, Term};
 use dlo_core::replay::parse_send_id;
 use dlo_core::replay::planner::is_pointer;
+use dlo_core::suspect::Suspicion;
 use dlo_core::time::Timestamp;
 use dlo_store::{Event, Page, StoreError, TimelineEntry};
 
@@ -280,6 +281,9 @@ fn careful(letter: &Letter, standing: &Standing, now: Timestamp) -> Vec<String> 
         0 => {}
         1 => all.push("It was replayed once before, and died again.".to_string()),
         times => all.push(format!("It was replayed {times} times before, and died each time.")),
+    }
+    if letter.suspect.is_some_and(|first| first.kind == Suspicion::Duplicate) {
+        all.push("A plan leaves it out unless you include suspected duplicates.".to_string());
     }
     if let Some((_, status, at)) = &standing.newer {
         let order = standing.target.as_ref().is_some_and(|target| target.order);

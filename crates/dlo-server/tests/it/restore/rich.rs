@@ -161,6 +161,7 @@ async fn come_back(data: &TempDir, letter: LetterId, replay: ReplayId) {
         replay_id: Some(id),
         replay_of: Some(letter),
         dedupe: None,
+        death: None,
         fingerprint,
         owner: None,
         status: Status::Open,

@@ -121,7 +121,7 @@ pub(super) async fn returns(
     most: usize,
 ) -> Result<Vec<Return>, StoreError> {
     let head = rows::head(db, id, Hold::Free).await?;
-    let rest = "state = 7 AND at > $2 ORDER BY at FETCH FIRST $3 ROWS WITH TIES";
+    let rest = "state IN (7, 15) AND at > $2 ORDER BY at FETCH FIRST $3 ROWS WITH TIES";
     let mut found =
         plain_items(rows::items(db, rest, &[&head.row, &since.as_micros(), &(most as i64)]).await?);
     found.sort_by_key(|item| (item.at, item.number));

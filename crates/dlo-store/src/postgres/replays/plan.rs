@@ -7,6 +7,7 @@ use dlo_core::id::{LetterId, ReplayId};
 use dlo_core::letter::Status;
 use dlo_core::replay::planner::{Candidate, Kind, MOST_MEMBERS, Member, Planner, TooMany};
 use dlo_core::replay::{Exclusion, ItemState, Replay, ReplayState};
+use dlo_core::suspect::Suspect;
 use dlo_core::time::Timestamp;
 use futures::TryStreamExt;
 use tokio_postgres::Row;
@@ -14,7 +15,7 @@ use uuid::Uuid;
 
 use super::super::rows::{maybe_text, number, status, text};
 use super::super::text::escape;
-use super::super::{audit, read_error, search};
+use super::super::{audit, read_error, search, suspects};
 use super::hand::add_counts;
 use super::rows::{self, ReplayRow};
 use crate::place::Place;
@@ -154,8 +155,9 @@ async fn offer(db: &Transaction<'_>, places: &[Place], planner: &mut Planner<'_>
                       EXISTS (SELECT FROM pointers p WHERE p.letter = l.id), g.source,
                       CASE WHEN g.overflow THEN l.own_type ELSE g.event_type END,
                       CASE WHEN g.overflow THEN l.own_class ELSE g.error_class END, g.owner,
-                      CASE WHEN g.overflow THEN l.own_consumer ELSE g.consumer END
-                 FROM letters l JOIN groups g ON g.id = l.group_id WHERE l.place = ANY($1) ORDER BY l.place";
+                      CASE WHEN g.overflow THEN l.own_consumer ELSE g.consumer END, s.kind, o.status
+                 FROM letters l JOIN groups g ON g.id = l.group_id
+                 LEFT JOIN suspects s ON s.letter = l.id LEFT JOIN letters o ON o.id = s.related WHERE l.place = ANY($1) ORDER BY l.place";
     let statement = db.prepare_cached(sql).await.map_err(read_error)?;
     for row in db.query(&statement, &[&places]).await.map_err(read_error)? {
         let (source, event_type, error_class) = (text(&row, 7), maybe_text(&row, 8), maybe_text(&row, 9));
@@ -172,6 +174,7 @@ async fn offer(db: &Transaction<'_>, places: &[Place], planner: &mut Planner<'_>
             key: row.get(2),
             status: status(row.get(1))?,
             pointer: row.get(6),
+            suspected: is_left_out(&row)?,
             payload_size: number(row.get(3), "letters.payload_size")?,
             replays: number(row.get(4), "letters.replays")?,
             failed_at: Timestamp::from_micros(row.get(5)),
@@ -179,6 +182,11 @@ async fn offer(db: &Transaction<'_>, places: &[Place], planner: &mut Planner<'_>
         planner.offer(&candidate).map_err(too_many)?;
     }
     Ok(())
+}
+
+fn is_left_out(row: &Row) -> Result<bool, StoreError> {
+    let Some(kind) = row.get::<_, Option<i16>>(12) else { return Ok(false) };
+    Ok(Suspect::is_left_out(suspects::kind(kind)?, status(row.get(13))?))
 }
 
 /// Every recovered letter of a source that has a key, one by one: there may be more of them than fit in memory.

@@ -132,7 +132,7 @@ pub(super) fn returns(
 ) -> Result<Vec<Return>, StoreError> {
     let head = rows::head(db, id)?;
     let sql = format!(
-        "SELECT {} FROM replay_items i WHERE replay = ?1 AND state = 7 AND at > ?2 ORDER BY at, number",
+        "SELECT {} FROM replay_items i WHERE replay = ?1 AND state IN (7, 15) AND at > ?2 ORDER BY at, number",
         rows::ITEM
     );
     let mut statement = db.prepare_cached(&sql).map_err(read_error)?;

@@ -11,6 +11,7 @@ use dlo_core::id::{LetterId, ReplayId};
 use dlo_core::letter::Status;
 use dlo_core::replay::planner::{Candidate, Kind, MOST_MEMBERS, Member, Planner, TooMany};
 use dlo_core::replay::{Exclusion, ItemState, ReplayState};
+use dlo_core::suspect::{Suspect, Suspicion};
 use dlo_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -122,7 +123,9 @@ fn offer_all(
     let mut statement = db
         .prepare_cached(
             "SELECT id, group_id, status, msg_key, payload_size, replays, failed_at, own_type, own_class, own_consumer,
-                    EXISTS (SELECT 1 FROM pointers p WHERE p.letter = letters.id)
+                    EXISTS (SELECT 1 FROM pointers p WHERE p.letter = letters.id),
+                    (SELECT s.kind FROM suspects s WHERE s.letter = letters.id),
+                    (SELECT o.status FROM suspects s JOIN letters o ON o.id = s.related WHERE s.letter = letters.id)
                FROM letters WHERE place IN (SELECT value FROM json_each(?1)) ORDER BY place",
         )
         .map_err(read_error)?;
@@ -162,10 +165,18 @@ fn candidate<'r>(row: &'r rusqlite::Row<'_>, words: &'r Words) -> rusqlite::Resu
         key: row.get_ref(3)?.as_blob_or_null().map_err(rusqlite::Error::from)?,
         status: Status::from_number(row.get(2)?).ok_or_else(|| letters::unreadable("letters.status"))?,
         pointer: row.get(10)?,
+        suspected: is_left_out(row)?,
         payload_size: row.get::<_, i64>(4)? as u64,
         replays: row.get(5)?,
         failed_at: Timestamp::from_micros(row.get(6)?),
     })
+}
+
+fn is_left_out(row: &rusqlite::Row<'_>) -> rusqlite::Result<bool> {
+    let Some(kind) = row.get::<_, Option<u8>>(11)? else { return Ok(false) };
+    let kind = Suspicion::from_number(kind).ok_or_else(|| letters::unreadable("suspects.kind"))?;
+    let first = Status::from_number(row.get(12)?).ok_or_else(|| letters::unreadable("letters.status"))?;
+    Ok(Suspect::is_left_out(kind, first))
 }
 
 /// Every recovered letter of a source that has a key.

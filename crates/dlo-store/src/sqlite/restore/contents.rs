@@ -15,7 +15,8 @@ use crate::place::Place;
 use crate::{Page, StoreError};
 
 /// Lists of letters: through the rows, a status, an exact value and a text.
-const QUERIES: [&str; 4] = ["", "status:open", "reason:max_retries_exceeded", "timeout"];
+const QUERIES: [&str; 5] =
+    ["", "status:open", "reason:max_retries_exceeded", "is:suspected_duplicate", "timeout"];
 
 pub(super) fn check(db: &Connection, shared: &Shared) -> Result<(), StoreError> {
     letters(db, shared)?;

@@ -60,6 +60,21 @@ const CHECKS: &[(&str, &str)] = &[
         "pointers have no letter",
     ),
     (
+        "SELECT count(*) FROM suspects s WHERE s.letter = s.related OR s.kind NOT IN (1, 2)
+            OR NOT EXISTS (SELECT 1 FROM letters l WHERE l.id = s.letter)
+            OR NOT EXISTS (SELECT 1 FROM letters l WHERE l.id = s.related)",
+        "suspected letters are not there, or do not name another one",
+    ),
+    (
+        "SELECT count(*) FROM sent_marks m
+          WHERE NOT EXISTS (SELECT 1 FROM replay_items i WHERE i.replay = m.replay AND i.number = m.number)",
+        "marks of sent messages have no item",
+    ),
+    (
+        "SELECT count(*) FROM death_ids d WHERE NOT EXISTS (SELECT 1 FROM letters l WHERE l.id = d.letter)",
+        "death ids have no letter",
+    ),
+    (
         "SELECT count(*) FROM letters l WHERE NOT EXISTS (SELECT 1 FROM quick_docsize d WHERE d.id = l.place)",
         "letters are missing in the index of exact values",
     ),

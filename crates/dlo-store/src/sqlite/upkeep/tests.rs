@@ -222,6 +222,7 @@ impl Told {
             replay_id: None,
             replay_of,
             dedupe: None,
+            death: None,
             owner: None,
             status: Status::Open,
         }

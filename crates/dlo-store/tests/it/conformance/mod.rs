@@ -23,6 +23,7 @@ pub(crate) mod runs;
 pub(crate) mod search;
 pub(crate) mod splits;
 pub(crate) mod steps;
+pub(crate) mod suspects;
 pub(crate) mod triage;
 
 /// A place where one store lives: a directory, a database. Empty at first; what is stored stays while it lives.
@@ -65,6 +66,16 @@ macro_rules! conformance {
                 counts_follow_a_letter_that_dies_again_of_another_cause
                 a_letter_that_died_again_is_found_by_its_latest_words_only
                 a_letter_that_dies_again_is_listed_at_its_latest_failure
+            }
+            suspects {
+                a_copy_after_a_redelivery_is_a_letter_of_its_own_that_names_the_first
+                a_copy_that_is_stored_first_is_paired_with_its_original
+                copies_of_one_batch_are_told_apart_as_those_of_several
+                equal_bytes_are_no_copy_without_a_redelivery_or_in_another_source
+                suspected_letters_are_found_whatever_becomes_of_them
+                a_plan_leaves_out_suspected_letters_unless_they_are_asked_for
+                a_suspicion_is_kept_when_the_store_is_opened_again
+                copies_that_several_tasks_store_at_once_have_one_first
             }
             bytes {
                 every_field_comes_back_as_it_was

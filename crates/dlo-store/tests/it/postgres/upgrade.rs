@@ -18,6 +18,13 @@ const VERSION_3: [&str; 3] = [
     include_str!("../../../migrations/postgres/0003_replays.sql"),
 ];
 
+/// Takes back what version 7 added.
+const BACK_TO_6: &str = "
+    DROP TABLE suspects, death_ids, sent_marks;
+    DROP INDEX items_came_back;
+    CREATE INDEX items_returned ON replay_items (replay, at, number) WHERE state = 7;
+    UPDATE meta SET schema_version = 6;";
+
 /// Takes back what version 6 added.
 const BACK_TO_5: &str = "
     DROP TABLE splits;
@@ -59,6 +66,7 @@ async fn a_database_of_version_3_is_brought_up_with_its_letters() {
     drop(store);
 
     let raw = home.raw().await;
+    raw.batch_execute(BACK_TO_6).await.unwrap();
     raw.batch_execute(BACK_TO_5).await.unwrap();
     raw.batch_execute(BACK_TO_3).await.unwrap();
     let old = fresh().await;
@@ -94,6 +102,7 @@ async fn a_database_of_version_5_is_brought_up_and_its_groups_can_be_split() {
     store.close().await.unwrap();
     drop(store);
 
+    home.raw().await.batch_execute(BACK_TO_6).await.unwrap();
     home.raw().await.batch_execute(BACK_TO_5).await.unwrap();
     let store = home.open().await;
     let group = letter(1, |_| {}).fingerprint.group;

@@ -19,6 +19,12 @@ const VERSION_3: [&str; 3] = [
     include_str!("../../../migrations/sqlite/0003_replays.sql"),
 ];
 
+/// Takes back what version 8 added.
+const BACK_TO_7: &str = "
+    DROP TABLE suspects; DROP TABLE death_ids; DROP TABLE sent_marks; DROP INDEX items_came_back;
+    CREATE INDEX items_returned ON replay_items (replay, at, number) WHERE state = 7;
+    PRAGMA user_version = 7;";
+
 /// Takes back what version 7 made of the index: one that does not know a number by what stands before it.
 const BACK_TO_6: &str = "
     DELETE FROM grams; DROP TABLE leftovers; DROP TABLE segments;
@@ -73,7 +79,7 @@ async fn a_database_of_version_3_is_brought_up_with_its_letters() {
     store.close().await.unwrap();
     drop(store);
 
-    home.raw().execute_batch(&[BACK_TO_6, BACK_TO_5, BACK_TO_3].concat()).unwrap();
+    home.raw().execute_batch(&[BACK_TO_7, BACK_TO_6, BACK_TO_5, BACK_TO_3].concat()).unwrap();
     let old = Connection::open_in_memory().unwrap();
     VERSION_3.iter().for_each(|sql| old.execute_batch(sql).unwrap());
     assert_eq!(schema(&home.raw()), schema(&old));
@@ -107,7 +113,7 @@ async fn a_database_of_version_5_is_brought_up_and_its_groups_can_be_split() {
     store.close().await.unwrap();
     drop(store);
 
-    home.raw().execute_batch(&[BACK_TO_6, BACK_TO_5].concat()).unwrap();
+    home.raw().execute_batch(&[BACK_TO_7, BACK_TO_6, BACK_TO_5].concat()).unwrap();
     let store = home.open().await;
     let group = letter(1, |_| {}).fingerprint.group;
     assert_eq!(store.group(group).await.unwrap().split, None);
@@ -128,7 +134,7 @@ async fn a_database_of_version_6_is_indexed_anew() {
     store.close().await.unwrap();
     drop(store);
 
-    home.raw().execute_batch(BACK_TO_6).unwrap();
+    home.raw().execute_batch(&[BACK_TO_7, BACK_TO_6].concat()).unwrap();
     let store = home.open().await;
     all_indexed(&store).await;
     let found = find_all(&store, &query([Matcher::Text("cust-1234".into())]), 10).await;

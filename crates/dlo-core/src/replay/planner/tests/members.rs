@@ -110,3 +110,11 @@ fn keys_of_one_lane_share_the_first_eight_bytes_of_their_hash() {
     front.copy_from_slice(&Sha256::digest(b"C-1")[..8]);
     assert_eq!(lane(b"C-1"), i64::from_be_bytes(front));
 }
+
+#[test]
+fn suspected_letters_are_members_where_somebody_asks_for_them() {
+    let suspected = Candidate { suspected: true, ..candidate(2, "A") };
+    let policy = PlanPolicy { include_suspected: true, ..policy(false, 0) };
+    let plan = plan(&policy, &[candidate(1, "A"), suspected]);
+    assert_eq!((numbers(&plan.parts[0]), excluded(&plan)), (vec![1, 2], vec![]));
+}

@@ -31,6 +31,9 @@ mod postgres;
 #[cfg(test)]
 mod prometheus;
 #[cfg(test)]
+#[allow(dead_code, reason = "each test uses the part that it needs")]
+mod python;
+#[cfg(test)]
 mod repair;
 #[cfg(test)]
 mod replay;

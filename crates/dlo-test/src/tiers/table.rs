@@ -3,7 +3,7 @@
 use super::{Load, Set, Tests, Tier, Work};
 use crate::needs::Need::{
     self, ActiveMq, Artemis, Browser, CargoMutants, Curl, Java, Kafka, Languages, Nats, Postgres, Prometheus,
-    Rabbitmq, Redis, Sqs, Valgrind, Valkey,
+    Python, Rabbitmq, Redis, Sqs, Valgrind, Valkey,
 };
 
 /// Brokers that most stories run on.
@@ -116,7 +116,7 @@ pub(crate) static ALL: &[Tier] = &[
         "the worked stories of replay on real brokers: canary, pace, repair, approval, kills",
         &[Work::Tests(Tests::of("dlo-cli").target("it").only(&["replay::"]).skip(SLOW_KILLS).threads(4))],
     )
-    .needs(STORY_BROKERS),
+    .needs(&[Kafka, Rabbitmq, Redis, Nats, Sqs, Postgres, Python]),
     waits(
         "faults",
         "kills and restarts of office, brokers and PostgreSQL: nothing is lost or duplicated",

@@ -45,7 +45,7 @@ Start here:
   dlo serve                             run the office on this machine
   dlo letters list status:open          what is waiting for a decision
 
-Exit codes: 0 ok, 1 failed, 2 usage, 3 not found, 4 refused by a guard, 5 server unreachable"
+Exit codes: 0 ok, 1 failed, 2 usage, 3 not found, 4 refused by a guard, 5 server unreachable, 6 letters of a replay died again"
 )]
 pub(crate) struct Args {
     #[command(subcommand)]

@@ -77,17 +77,25 @@ impl Origin {
         self
     }
 
-    /// Whether the broker gave this message a place or a name that no other message will ever have. The id that a producer
-    /// wrote is neither: every copy of the message carries it.
-    pub fn has_coordinates(&self) -> bool {
-        let named_by_broker = match self.broker {
+    /// The id that the producer wrote; the message keeps it when it is sent again.
+    pub fn producer_id(&self) -> Option<&str> {
+        self.message_id.as_deref().filter(|_| !self.is_named_by_broker())
+    }
+
+    fn is_named_by_broker(&self) -> bool {
+        match self.broker {
             BrokerKind::Sqs | BrokerKind::Redis | BrokerKind::Pubsub | BrokerKind::Sql | BrokerKind::Http => {
                 true
             }
             BrokerKind::Rabbitmq | BrokerKind::Amqp1 | BrokerKind::Stomp => false,
             BrokerKind::Kafka | BrokerKind::Nats | BrokerKind::Memory => false,
-        };
-        self.offset.is_some() || (named_by_broker && self.message_id.is_some())
+        }
+    }
+
+    /// Whether the broker gave this message a place or a name that no other message will ever have. The id that a producer
+    /// wrote is neither: every copy of the message carries it.
+    pub fn has_coordinates(&self) -> bool {
+        self.offset.is_some() || (self.is_named_by_broker() && self.message_id.is_some())
     }
 
     /// The unique key of a death here, or `None` where the broker gave no coordinates: then each is a new letter.

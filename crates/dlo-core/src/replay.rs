@@ -13,6 +13,7 @@ pub mod family;
 pub mod guard;
 pub mod pace;
 pub mod planner;
+pub mod returns;
 pub mod run;
 mod settings;
 
@@ -101,6 +102,8 @@ coded! {
         Passed = 13 => "passed",
         /// Sent for good to the queue for permanent failures, and the broker confirmed.
         Routed = 14 => "routed",
+        /// A letter with its payload and key arrived within the window: it probably died again. Its letter stays sent.
+        SuspectedReturn = 15 => "suspected_return",
     }
 }
 
@@ -114,6 +117,7 @@ impl ItemState {
                 | Self::Passed
                 | Self::Routed
                 | Self::Returned
+                | Self::SuspectedReturn
                 | Self::Unknown
                 | Self::Short
                 | Self::Released
@@ -132,8 +136,8 @@ impl ItemState {
 
     /// Whether it was certainly handed to the broker by this replay.
     pub const fn was_sent(self) -> bool {
-        use ItemState::{Confirmed, Passed, Presumed, Returned, Routed, Sent, Unknown};
-        matches!(self, Sent | Confirmed | Passed | Presumed | Routed | Returned | Unknown)
+        use ItemState::{Confirmed, Passed, Presumed, Returned, Routed, Sent, SuspectedReturn, Unknown};
+        matches!(self, Sent | Confirmed | Passed | Presumed | Routed | Returned | SuspectedReturn | Unknown)
     }
 }
 
@@ -163,9 +167,14 @@ impl ItemCounts {
         self.get(ItemState::Confirmed) + self.get(ItemState::Passed)
     }
 
+    /// Died again, or probably so.
+    pub const fn failed_again(&self) -> u64 {
+        self.get(ItemState::Returned) + self.get(ItemState::SuspectedReturn)
+    }
+
     /// Of those that were handled or came back, the share that was handled; `None` without such items.
     pub fn success(&self) -> Option<f64> {
-        let known = self.handled() + self.get(ItemState::Returned);
+        let known = self.handled() + self.failed_again();
         (known > 0).then(|| self.handled() as f64 / known as f64)
     }
 
@@ -279,7 +288,7 @@ coded! {
         /// In the hand of a replay that has not ended: it runs, waits or was stopped. Resumed it sends them, cancelled it
         /// gives them back.
         Held = 8 => "held",
-        /// Perhaps another letter once more, and nobody asked for it.
+        /// It may repeat another letter, and nobody asked for it.
         Suspected = 9 => "suspected",
     }
 }

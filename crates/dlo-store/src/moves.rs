@@ -20,7 +20,7 @@ pub(crate) struct Move {
 
 use ItemState::{
     Claimed, Confirmed, Frozen, InDoubt, Intended, Passed, Presumed, Refused, Released, Returned, Routed,
-    Sent, Short, Unknown,
+    Sent, Short, SuspectedReturn, Unknown,
 };
 
 impl Move {
@@ -37,15 +37,31 @@ impl Move {
     pub(crate) const UNREADABLE: Self = Self::new(&[Claimed], Refused, Some(Step::Release));
     pub(crate) const DOUBT: Self = Self::new(&[Intended], InDoubt, Some(Step::Doubt));
     pub(crate) const GIVE_BACK: Self = Self::new(&[Claimed], Released, Some(Step::Release));
-    pub(crate) const RECEIPT: Self =
-        Self::new(&[Intended, Sent, InDoubt, Passed, Presumed, Unknown], Confirmed, Some(Step::Confirm));
+    pub(crate) const RECEIPT: Self = Self::new(
+        &[Intended, Sent, InDoubt, Passed, Presumed, SuspectedReturn, Unknown],
+        Confirmed,
+        Some(Step::Confirm),
+    );
     /// Claimed too: the death proves that it was published, whatever a reading back found. The letter's step is part of
     /// the death.
     pub(crate) const COME_BACK: Self = Self::new(
-        &[Claimed, Intended, Sent, InDoubt, Passed, Presumed, Routed, Unknown, Confirmed],
+        &[Claimed, Intended, Sent, InDoubt, Passed, Presumed, SuspectedReturn, Routed, Unknown, Confirmed],
         Returned,
         None,
     );
+    /// A letter with the same payload and key arrived. What is in doubt was sent then; its letter says so.
+    pub(crate) const SUSPECT: Self = Self::new(&[Sent, Presumed, Unknown], SuspectedReturn, None);
+    pub(crate) const SUSPECT_UNRECORDED: Self = Self::new(&[Intended], SuspectedReturn, Some(Step::Send));
+    pub(crate) const SUSPECT_IN_DOUBT: Self = Self::new(&[InDoubt], SuspectedReturn, Some(Step::FoundSent));
+
+    /// How an item that stands in `state` becomes a suspected return. A letter that was passed is recovered and stays so.
+    pub(crate) fn suspect(state: ItemState) -> Self {
+        match state {
+            Intended => Self::SUSPECT_UNRECORDED,
+            InDoubt => Self::SUSPECT_IN_DOUBT,
+            _ => Self::SUSPECT,
+        }
+    }
 
     pub(crate) fn takes(&self, state: ItemState) -> bool {
         self.from.contains(&state)
@@ -56,8 +72,8 @@ impl Move {
         match self.to {
             InDoubt => true,
             Intended => self.from == [InDoubt],
-            Frozen | Claimed | Sent | Confirmed | Passed | Presumed | Routed | Returned | Unknown | Short
-            | Released | Refused => false,
+            Frozen | Claimed | Sent | Confirmed | Passed | Presumed | Routed | Returned | SuspectedReturn
+            | Unknown | Short | Released | Refused => false,
         }
     }
 }
@@ -80,9 +96,13 @@ impl Settling {
             Self::FoundSent => Move::new(&[InDoubt], Sent, Some(Step::FoundSent)),
             Self::FoundUnsent => Move::new(&[InDoubt], Claimed, Some(Step::FoundUnsent)),
             Self::Recovered => {
-                Move::new(&[InDoubt, Sent, Presumed, Unknown], Confirmed, Some(Step::SettleRecovered))
+                let from = &[InDoubt, Sent, Presumed, SuspectedReturn, Unknown];
+                Move::new(from, Confirmed, Some(Step::SettleRecovered))
             }
-            Self::Open => Move::new(&[InDoubt, Sent, Presumed, Unknown], Released, Some(Step::SettleOpen)),
+            Self::Open => {
+                let from = &[InDoubt, Sent, Presumed, SuspectedReturn, Unknown];
+                Move::new(from, Released, Some(Step::SettleOpen))
+            }
         }
     }
 }

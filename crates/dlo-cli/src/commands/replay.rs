@@ -180,7 +180,7 @@ fn list(client: &Client, out: Out, state: Option<&str>, limit: u64) -> Outcome {
             count(number(replay, "total")),
             count(number(replay, "sent")),
             bar(number(replay, "sent"), number(replay, "total")),
-            count(number(replay, "returned")),
+            count(number(replay, "returned") + number(replay, "suspected_return")),
             cut(&clean(&text_of(replay, "author")), 20),
             cut(&clean(&text_of(replay, "query")), 60),
         ]);

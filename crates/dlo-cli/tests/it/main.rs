@@ -31,7 +31,7 @@ mod postgres;
 #[cfg(test)]
 mod prometheus;
 #[cfg(test)]
-#[allow(dead_code, reason = "each test uses the part that it needs")]
+#[expect(dead_code, reason = "programs that run to their end have no test here yet")]
 mod python;
 #[cfg(test)]
 mod repair;

@@ -117,9 +117,7 @@ impl Reading<'_> {
             "expiring" => Ok(Matcher::Expiring(Expiry::default())),
             word => match word.parse() {
                 Ok(kind) => Ok(Matcher::Suspected(kind)),
-                Err(_) => {
-                    Err(self.bad("one of exhausted, expiring, suspected_duplicate, suspected_return"))
-                }
+                Err(_) => Err(self.bad("one of exhausted, expiring, suspected_duplicate, suspected_return")),
             },
         }
     }

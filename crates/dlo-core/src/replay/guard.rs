@@ -33,7 +33,8 @@ impl CameBack {
     fn is_the_same_again(&self, within: Duration) -> bool {
         // Without a time of sending (it came back before the send was recorded) it came back at once.
         let soon = self.sent_at.is_none_or(|sent| self.at.since(sent) <= within);
-        soon && self.class == self.former
+        // A consumer that parks without our headers names no class: nothing says that it is another failure.
+        soon && (self.class.is_none() || self.class == self.former)
     }
 }
 

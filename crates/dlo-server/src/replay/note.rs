@@ -37,7 +37,7 @@ impl Judged {
 /// Good and bad ends so far. What is presumed is a good one here: a guard asks what is known to have failed.
 pub(super) fn outcomes(counts: &ItemCounts) -> (u64, u64) {
     let good = counts.handled() + counts.get(ItemState::Presumed);
-    (good, counts.get(ItemState::Returned))
+    (good, counts.failed_again())
 }
 
 /// A [`Position`] as it is kept.

@@ -271,7 +271,7 @@ async fn replays(office: &Office, now: Timestamp) -> Result<Vec<ReplayLine>, Fai
             reason: replay.reason.clone(),
             done: replay.counts.sent(),
             total: replay.counts.total(),
-            returned: replay.counts.get(ItemState::Returned),
+            returned: replay.counts.failed_again(),
             planned: When::new(replay.created_at, now),
         }
     };

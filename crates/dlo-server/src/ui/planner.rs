@@ -13,7 +13,7 @@ use axum::response::{IntoResponse, Response};
 use dlo_core::id::{LetterId, ReplayId};
 use dlo_core::letter::{Letter, Status};
 use dlo_core::query::{Matcher, Query, Term};
-use dlo_core::replay::{ItemState, Settings};
+use dlo_core::replay::Settings;
 use dlo_core::time::Timestamp;
 use dlo_store::{Glimpse, Page};
 use serde::Deserialize;
@@ -141,7 +141,7 @@ fn told(seen: Glimpse) -> String {
 /// Only the letters of a replay that died again.
 async fn came_back(office: &Office, shell: Shell, id: ReplayId) -> Result<Response, Failed> {
     let replay = office.store.replay(id).await?;
-    let count = replay.counts.get(ItemState::Returned);
+    let count = replay.counts.failed_again();
     let rules = replay.source.as_ref().and_then(|name| office.config.replay.sources.get(name));
     let facts = replay.source.as_ref().and_then(|name| office.brokers.get(name));
     let id = id.to_string();

@@ -1,6 +1,6 @@
 //! One replay: before its start the plan that is read and agreed to, afterwards what became of each letter.
 //!
-//! Six outcomes are told apart and never added up under one word. What cannot be done now stays visible with the reason.
+//! Outcomes stay apart and are never added up under one word. What cannot be done now stays visible with the reason.
 
 mod changed;
 mod command;
@@ -135,7 +135,7 @@ pub(crate) async fn page(
         changed,
         waits: standing.filter(|_| active).and_then(|standing| standing.waits),
         rate,
-        came_back: replay.counts.get(ItemState::Returned),
+        came_back: replay.counts.failed_again(),
         plan: Plan::new(&replay, &office, now),
         steering: Steering::new(&replay, who.as_ref().map(|Extension(proven)| proven), now),
         children: children.iter().map(|child| ReplayLine::new(child, now)).collect(),
@@ -182,6 +182,7 @@ fn outcomes(replay: &Replay) -> Vec<Outcome> {
                 | ItemState::Presumed
                 | ItemState::Sent
                 | ItemState::Returned
+                | ItemState::SuspectedReturn
                 | ItemState::Unknown
                 | ItemState::InDoubt
         );
@@ -198,7 +199,7 @@ fn outcomes(replay: &Replay) -> Vec<Outcome> {
 
 fn success(replay: &Replay) -> Option<String> {
     let handled = replay.counts.handled();
-    let known = handled + replay.counts.get(ItemState::Returned);
+    let known = handled + replay.counts.failed_again();
     (known > 0).then(|| {
         let (handled, known) = (words::number(handled), words::number(known));
         format!("{handled} of {known} whose outcome is known were handled")

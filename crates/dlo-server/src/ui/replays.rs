@@ -58,7 +58,7 @@ impl ReplayLine {
             total: words::number(replay.counts.total()),
             sent: words::number(replay.counts.sent()),
             handled: words::number(replay.counts.handled()),
-            returned: of(ItemState::Returned),
+            returned: replay.counts.failed_again(),
             in_doubt: of(ItemState::InDoubt),
             stop: replay.stop_reason.clone(),
             bar: draw::progress(&replay.counts),
@@ -69,7 +69,7 @@ impl ReplayLine {
 /// How its state looks and is said: what is completed is good news only where nothing came back.
 pub(crate) fn badge(state: ReplayState, counts: &ItemCounts) -> (&'static str, String) {
     let phrase = words::phrase(state.as_str());
-    let (returned, in_doubt) = (counts.get(ItemState::Returned), counts.get(ItemState::InDoubt));
+    let (returned, in_doubt) = (counts.failed_again(), counts.get(ItemState::InDoubt));
     match state {
         ReplayState::Completed if returned > 0 => {
             ("completed partly", format!("{phrase}, {} came back", words::number(returned)))

@@ -97,6 +97,9 @@ pub(crate) const fn item(state: ItemState) -> &'static str {
         ItemState::Passed => "the consumer group is past it, and it did not come back",
         ItemState::Presumed => "probably handled: no failure seen within the wait time",
         ItemState::Returned => "it died again, and its letter is open with one more death",
+        ItemState::SuspectedReturn => {
+            "it probably died again: a new letter has its payload and its key, and its own stays sent"
+        }
         ItemState::Routed => "it is in the queue for permanent failures",
         ItemState::Unknown => "its window is over, and nothing is known of it",
         ItemState::InDoubt => "whether it was sent at all is not known; somebody must find out",
@@ -118,7 +121,7 @@ pub(crate) const fn exclusion(why: Exclusion) -> &'static str {
         Exclusion::KeySpansClasses => "another failure of the same key must go first, and order matters",
         Exclusion::NoTarget => "its source has no queue to send to",
         Exclusion::Held => "in the hand of a replay that has not ended",
-        Exclusion::Suspected => "suspected to be another letter once more; a plan can include them"
+        Exclusion::Suspected => "suspected to repeat another letter; a plan can include them",
     }
 }
 

@@ -165,11 +165,8 @@ async fn insert_rows(
 
 /// Words are made by us, so they are taken as they are, without a parser or a dictionary.
 async fn insert_words(db: &Transaction<'_>, rows: &[Row<'_>]) -> Result<(), StoreError> {
-    let (places, tokens): (Vec<i64>, Vec<Cow<'_, str>>) = rows
-        .iter()
-        .map(|row| (row.place.0, row.tokens()))
-        .filter(|(_, tokens)| !tokens.is_empty())
-        .unzip();
+    let (places, tokens): (Vec<i64>, Vec<Cow<'_, str>>) =
+        rows.iter().map(|row| (row.place.0, row.tokens())).filter(|(_, tokens)| !tokens.is_empty()).unzip();
     let sql = "INSERT INTO quick SELECT t.place, array_to_tsvector(string_to_array(t.tokens, ' '))
                  FROM UNNEST($1::bigint[], $2::text[]) AS t (place, tokens)";
     let statement = db.prepare_cached(sql).await.map_err(read_error)?;

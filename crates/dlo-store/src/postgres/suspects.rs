@@ -9,9 +9,11 @@ use deadpool_postgres::Transaction;
 use dlo_core::id::LetterId;
 use dlo_core::letter::{NewLetter, SUSPECTS_SHOWN};
 use dlo_core::suspect::{FirstDeath, Suspect, Suspicion};
+use dlo_core::time::Timestamp;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
+use super::replays::{self, ForeignReturn};
 use super::{read_error, rows};
 use crate::{Inserted, StoreError};
 
@@ -80,26 +82,39 @@ async fn remember(
         "SELECT key, letter, awaits_original FROM death_ids WHERE key = ANY($1) ORDER BY key FOR UPDATE";
     let statement = db.prepare_cached(sql).await.map_err(read_error)?;
     let found = db.query(&statement, &[&keys]).await.map_err(read_error)?;
-    let first = |row: &Row| {
-        (row.get(0), FirstDeath { letter: LetterId(row.get(1)), awaits_original: row.get(2) })
-    };
+    let first =
+        |row: &Row| (row.get(0), FirstDeath { letter: LetterId(row.get(1)), awaits_original: row.get(2) });
     Ok(found.iter().map(first).collect())
 }
 
-/// Keeps what new letters are suspected of.
-pub(super) async fn write(
+/// Counts messages of replays as suspected returns, unless their outcome is known.
+pub(super) async fn find_returns(
     db: &Transaction<'_>,
-    suspects: impl Iterator<Item = (LetterId, Suspect)>,
+    letters: &[NewLetter],
+    results: &[Inserted],
+    returned: &HashMap<usize, ForeignReturn>,
+    suspects: &mut HashMap<usize, Suspect>,
+    now: Timestamp,
 ) -> Result<(), StoreError> {
-    let (mut ids, mut related, mut kinds) = (Vec::new(), Vec::new(), Vec::new());
-    for (id, suspect) in suspects {
-        ids.push(id.0);
-        related.push(suspect.letter.0);
-        kinds.push(i16::from(suspect.kind.number()));
+    let mut in_order: Vec<_> = returned.iter().collect();
+    in_order.sort_by_key(|(at, _)| **at);
+    for (at, back) in in_order {
+        let is_new = matches!(results[*at], Inserted::Stored(_));
+        if is_new && replays::suspect_return(db, back, &letters[*at], now).await? {
+            suspects.insert(*at, Suspect { kind: Suspicion::Return, letter: back.letter() });
+        }
     }
-    if ids.is_empty() {
+    Ok(())
+}
+
+/// Keeps what new letters are suspected of.
+pub(super) async fn write(db: &Transaction<'_>, suspects: &[(LetterId, Suspect)]) -> Result<(), StoreError> {
+    if suspects.is_empty() {
         return Ok(());
     }
+    let ids: Vec<Uuid> = suspects.iter().map(|(id, _)| id.0).collect();
+    let related: Vec<Uuid> = suspects.iter().map(|(_, suspect)| suspect.letter.0).collect();
+    let kinds: Vec<i16> = suspects.iter().map(|(_, suspect)| i16::from(suspect.kind.number())).collect();
     let sql = "INSERT INTO suspects SELECT * FROM UNNEST($1::uuid[], $2::uuid[], $3::smallint[])";
     db.execute(sql, &[&ids, &related, &kinds]).await.map_err(read_error)?;
     Ok(())
@@ -110,10 +125,7 @@ pub(super) async fn of_letter(db: &Transaction<'_>, id: LetterId) -> Result<Vec<
     let sql = "SELECT kind, letter FROM suspects WHERE related = $1 ORDER BY letter LIMIT $2";
     let statement = db.prepare_cached(sql).await.map_err(read_error)?;
     let found = db.query(&statement, &[&id.0, &(SUSPECTS_SHOWN as i64)]).await.map_err(read_error)?;
-    found
-        .iter()
-        .map(|row| Ok(Suspect { kind: kind(row.get(0))?, letter: LetterId(row.get(1)) }))
-        .collect()
+    found.iter().map(|row| Ok(Suspect { kind: kind(row.get(0))?, letter: LetterId(row.get(1)) })).collect()
 }
 
 /// Reads two columns of a letter's row: kind and related letter, both absent from most.

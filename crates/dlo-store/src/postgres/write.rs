@@ -4,6 +4,7 @@
 //! with new groups, counts), each kind in the order of its keys, so that overlapping batches wait for each other and never in a circle. Each
 //! table is written by one statement for the whole batch.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use deadpool_postgres::Transaction;
@@ -14,6 +15,7 @@ use uuid::Uuid;
 
 use super::grouping::{self, Grouping};
 use super::letters::{self, Row};
+use super::replays::{self, ForeignReturn};
 use super::tally::Tally;
 use super::text::escape;
 use super::{again, audit, read_error, splits, suspects};
@@ -32,14 +34,52 @@ pub(super) async fn insert(
     now: Timestamp,
     groups_per_source: usize,
 ) -> Result<Vec<Inserted>, StoreError> {
-    let results = recognise(db, &batch.letters, now).await?;
+    let (letters, returned) = with_returns(db, batch, now).await?;
+    let results = recognise(db, &letters, now).await?;
     let fresh: Vec<usize> =
         (0..results.len()).filter(|at| !matches!(results[*at], Inserted::Duplicate(_))).collect();
     if !fresh.is_empty() {
-        write(db, batch, &results, &fresh, now, groups_per_source).await?;
+        let batch = NewBatch { letters: &letters, batch, returned };
+        write(db, &batch, &results, &fresh, now, groups_per_source).await?;
     }
     write_checkpoints(db, &batch.checkpoints).await?;
     Ok(results)
+}
+
+/// A batch with what was found out about its letters.
+struct NewBatch<'b> {
+    letters: &'b [NewLetter],
+    batch: &'b Prepared,
+    /// Those that a replay probably sent, by their index.
+    returned: HashMap<usize, ForeignReturn>,
+}
+
+/// The letters, as deaths of other letters where they came back from a replay without our headers.
+async fn with_returns<'b>(
+    db: &Transaction<'_>,
+    batch: &'b Prepared,
+    now: Timestamp,
+) -> Result<(Cow<'b, [NewLetter]>, HashMap<usize, ForeignReturn>), StoreError> {
+    let mut letters: Cow<'b, [NewLetter]> = Cow::Borrowed(&batch.letters);
+    let mut suspected = HashMap::new();
+    let mut expected = replays::expected(db, now).await?;
+    if expected.is_empty() {
+        return Ok((letters, suspected));
+    }
+    let mut sorter = Sorter::new(&batch.blocks);
+    for (at, letter) in batch.letters.iter().enumerate() {
+        if letter.replay_of.is_some() || !expected.iter().any(|replay| replay.is_of(letter)) {
+            continue;
+        }
+        sorter.at = batch.slots[at];
+        let Some(cold) = sorter.cold() else { continue };
+        match replays::find_return(db, &mut expected, letter, cold, now).await? {
+            Some(back) if back.is_proven => letters.to_mut()[at] = back.as_death(letter),
+            Some(back) => drop(suspected.insert(at, back)),
+            None => {}
+        }
+    }
+    Ok((letters, suspected))
 }
 
 /// What each letter is: new, known, or one more death of a letter that is here.
@@ -119,14 +159,16 @@ async fn remember<'k>(
 /// Writes what is not a duplicate.
 async fn write(
     db: &Transaction<'_>,
-    batch: &Prepared,
+    new: &NewBatch<'_>,
     results: &[Inserted],
     fresh: &[usize],
     now: Timestamp,
     groups_per_source: usize,
 ) -> Result<(), StoreError> {
-    let copies = suspects::find_copies(db, &batch.letters, results).await?;
-    let groups = grouping::resolve(db, fresh.iter().map(|at| &batch.letters[*at]), groups_per_source).await?;
+    let NewBatch { letters, batch, returned } = new;
+    let mut suspected = suspects::find_copies(db, letters, results).await?;
+    suspects::find_returns(db, letters, results, returned, &mut suspected, now).await?;
+    let groups = grouping::resolve(db, fresh.iter().map(|at| &letters[*at]), groups_per_source).await?;
     let blocks: BTreeSet<usize> = fresh.iter().map(|at| batch.slots[*at].0).collect();
     let (running, block_ids) = numbers(db, fresh.len(), blocks.len()).await?;
     let block_ids: HashMap<usize, i64> = blocks.into_iter().zip(block_ids).collect();
@@ -134,8 +176,8 @@ async fn write(
     let mut sorter = Sorter::new(&batch.blocks);
     let mut rows = Vec::with_capacity(fresh.len());
     for (at, running) in fresh.iter().zip(running) {
-        let mut row = row_of(batch, *at, results[*at], running, &groups, &block_ids)?;
-        row.suspect = copies.get(at).copied();
+        let mut row = row_of(letters, batch, *at, results[*at], running, &groups, &block_ids)?;
+        row.suspect = suspected.get(at).copied();
         sorter.at = batch.slots[*at];
         splits::sort_new(&rules, &mut sorter, &mut row, now);
         rows.push(row);
@@ -144,7 +186,8 @@ async fn write(
     let (back, mut new): (Vec<Row<'_>>, Vec<Row<'_>>) = rows.into_iter().partition(|row| row.again);
     letters::insert(db, &mut new, now).await?;
     write_pointers(db, batch, results, fresh).await?;
-    suspects::write(db, new.iter().filter_map(|row| Some((row.id, row.suspect?)))).await?;
+    let suspected: Vec<_> = new.iter().filter_map(|row| Some((row.id, row.suspect?))).collect();
+    suspects::write(db, &suspected).await?;
     let mut tally = Tally::default();
     let mut log = Vec::new();
     for row in &new {
@@ -189,6 +232,7 @@ async fn write_pointers(
 }
 
 fn row_of<'b>(
+    letters: &'b [NewLetter],
     batch: &'b Prepared,
     at: usize,
     result: Inserted,
@@ -196,7 +240,7 @@ fn row_of<'b>(
     groups: &HashMap<GroupId, Grouping>,
     blocks: &HashMap<usize, i64>,
 ) -> Result<Row<'b>, StoreError> {
-    let letter = &batch.letters[at];
+    let letter = &letters[at];
     let (block, slot) = batch.slots[at];
     let lost = || StoreError::Refused("a letter without its group or block".into());
     Ok(Row {

@@ -5,10 +5,11 @@
 use dlo_core::id::LetterId;
 use dlo_core::letter::{NewLetter, SUSPECTS_SHOWN};
 use dlo_core::suspect::{FirstDeath, Suspect, Suspicion};
+use dlo_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::catalog::uuid;
-use super::{read_error, rows};
+use super::catalog::{Staged, uuid};
+use super::{read_error, replays, rows};
 use crate::StoreError;
 
 /// Looks for an earlier copy of the new letter `id`, and remembers its death id.
@@ -39,6 +40,19 @@ pub(super) fn find_copy(
             .map_err(read_error)?;
     }
     Ok(next.of.map(|letter| Suspect { kind: Suspicion::Duplicate, letter }))
+}
+
+/// Counts the message of a replay as a suspected return, unless its outcome is known.
+pub(super) fn find_return(
+    db: &Connection,
+    staged: &mut Staged,
+    back: replays::ForeignReturn,
+    letter: &NewLetter,
+    now: Timestamp,
+) -> Result<Option<Suspect>, StoreError> {
+    let first = Suspect { kind: Suspicion::Return, letter: back.letter() };
+    let suspected = replays::suspect_return(db, staged, back, letter, now)?;
+    Ok(suspected.then_some(first))
 }
 
 fn first_death(row: &Row<'_>) -> rusqlite::Result<FirstDeath> {

@@ -14,7 +14,7 @@ use super::catalog::{Staged, uuid};
 use super::grouping::{Grouping, arrived, group_of, touch};
 use super::splits::sort_new;
 use super::writer::Shared;
-use super::{again, audit, read_error, suspects, triage};
+use super::{again, audit, read_error, replays, suspects, triage};
 use crate::place::Place;
 use crate::prepare::{Prepared, with_suspicion};
 use crate::triage::rules::{Sorter, as_stored};
@@ -37,11 +37,13 @@ pub(super) struct Stored {
     pub(super) size: u64,
 }
 
-/// The statements that every letter needs, looked up once a batch.
+/// What every letter needs, looked up once a batch.
 struct Statements<'db> {
     origin: CachedStatement<'db>,
     letter: CachedStatement<'db>,
     tokens: CachedStatement<'db>,
+    /// Replays whose messages may come back without our headers.
+    expected: Vec<replays::Expected>,
 }
 
 const INSERT_ORIGIN: &str = "INSERT INTO origins VALUES (?1, ?2) ON CONFLICT DO NOTHING";
@@ -52,9 +54,14 @@ const INSERT_LETTER: &str = "
 const INSERT_TOKENS: &str = "INSERT INTO quick (rowid, tokens) VALUES (?1, ?2)";
 
 impl<'db> Statements<'db> {
-    fn new(db: &'db Connection) -> Result<Self, StoreError> {
+    fn new(db: &'db Connection, now: Timestamp) -> Result<Self, StoreError> {
         let get = |sql| db.prepare_cached(sql).map_err(read_error);
-        Ok(Self { origin: get(INSERT_ORIGIN)?, letter: get(INSERT_LETTER)?, tokens: get(INSERT_TOKENS)? })
+        Ok(Self {
+            origin: get(INSERT_ORIGIN)?,
+            letter: get(INSERT_LETTER)?,
+            tokens: get(INSERT_TOKENS)?,
+            expected: replays::expected(db, now)?,
+        })
     }
 }
 
@@ -71,7 +78,7 @@ pub(super) fn insert(
         batch.blocks.iter().map(|b| vec![Place::NOWHERE; b.letters.len()]).collect();
     let mut results = Vec::with_capacity(batch.letters.len());
     let mut captured: BTreeMap<&str, u64> = BTreeMap::new();
-    let mut statements = Statements::new(db)?;
+    let mut statements = Statements::new(db, now)?;
     let mut sorter = Sorter::new(&batch.blocks);
     for (index, letter) in batch.letters.iter().enumerate() {
         let (block, slot) = batch.slots[index];
@@ -127,9 +134,22 @@ fn insert_one(
     (stored, tokens, sorter): (Stored, &str, &mut Sorter<'_>),
     now: Timestamp,
 ) -> Result<(Inserted, Option<Place>), StoreError> {
-    let former = match letter.replay_of {
+    let mut former = match letter.replay_of {
         Some(former) => again::find(db, former)?,
         None => None,
+    };
+    let mut back = match former {
+        Some(_) => None,
+        None => replays::find_return(db, &statements.expected, letter, || sorter.cold(), now)?,
+    };
+    let death;
+    let letter = match back.take_if(|back| back.is_proven) {
+        Some(back) => {
+            former = again::find(db, back.letter())?;
+            death = back.as_death(letter);
+            &death
+        }
+        None => letter,
     };
     let id = former.as_ref().map_or_else(|| LetterId::new(now, rand::random()), |former| former.id);
     if let Some(known) = known_death(db, statements, letter, id)? {
@@ -147,7 +167,10 @@ fn insert_one(
         return Ok((Inserted::DiedAgain(id), Some(Place::ELSEWHERE)));
     }
     group.row = sort_new(tools.shared, sorter, group.row, || as_stored(letter, id, stored.size, now));
-    let suspect = suspects::find_copy(db, letter, id)?;
+    let suspect = match back {
+        Some(back) => suspects::find_return(db, staged, back, letter, now)?,
+        None => suspects::find_copy(db, letter, id)?,
+    };
     let place = insert_row(statements, tools, letter, group, stored, id, now)?;
     match suspect {
         Some(suspect) => {

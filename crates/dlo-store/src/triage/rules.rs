@@ -75,7 +75,8 @@ impl<'b> Sorter<'b> {
         target(rules, letter, cold.as_ref())
     }
 
-    fn cold(&mut self) -> Option<Cold> {
+    /// The packed part of the current letter.
+    pub(crate) fn cold(&mut self) -> Option<Cold> {
         let (number, slot) = self.at;
         if self.opened.as_ref().is_none_or(|(opened, _)| *opened != number) {
             let block = self.blocks.get(number).and_then(|packed| Block::open(&packed.data).ok())?;

@@ -25,6 +25,7 @@ pub(super) fn run(client: &Client, out: Out, id: ReplayId) -> Outcome {
     for (state, words) in [
         ("in_doubt", "in doubt: nobody knows whether they were sent; decide by `dlo replay settle`"),
         ("returned", "came back"),
+        ("suspected_return", "probably died again; their new letters: dlo letters list is:suspected_return"),
         ("refused", "could not be sent"),
     ] {
         if number(&replay, state) > 0 {
@@ -148,6 +149,7 @@ pub(super) fn standing(replay: &Value) -> String {
         ("presumed", "probably handled"),
         ("routed", "routed"),
         ("returned", "came back"),
+        ("suspected_return", "suspected to have come back"),
         ("unknown", "unknown"),
         ("in_doubt", "in doubt"),
         ("short", "taken by others"),

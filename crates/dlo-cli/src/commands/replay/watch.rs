@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::{number, path, show};
 use crate::client::{Client, text_of};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::output::{Out, Progress, clean, letters, say};
+use crate::output::{Out, Progress, clean, count, letters, say};
 
 /// Cells of the bar.
 const CELLS: u64 = 30;
@@ -44,35 +44,57 @@ pub(super) fn run(client: &Client, out: Out, id: ReplayId) -> Outcome {
     } else {
         show::run(client, out, id)?;
     }
-    match text_of(&replay, "state").parse() {
-        Ok(ReplayState::Stopped) if number(&replay, "waiting") + number(&replay, "in_doubt") == 0 => {
-            Err(Failure::new(
-                Exit::Refused,
-                "everything of it was sent and the cause is still there; when it is mended: dlo replay plan",
-            ))
+    let died = if failed_again(&replay) > 0 { Some(died_again(client, &replay)?) } else { None };
+    let stopped = matches!(text_of(&replay, "state").parse(), Ok(ReplayState::Stopped | ReplayState::Paused));
+    match (stopped && number(&replay, "waiting") + number(&replay, "in_doubt") > 0, stopped, died) {
+        (true, _, died) => {
+            let died = died.map(|died| format!("{died}; ")).unwrap_or_default();
+            let resume = format!("it does not go on by itself; when it should: dlo replay resume {id}");
+            Err(Failure::new(Exit::Refused, format!("{died}{resume}")))
         }
-        Ok(ReplayState::Stopped | ReplayState::Paused) => Err(Failure::new(
+        // A guard stopped it after its last letter, so nothing is left to resume.
+        (false, _, Some(died)) => Err(Failure::new(Exit::CameBack, died)),
+        (false, true, None) => Err(Failure::new(
             Exit::Refused,
-            format!("it does not go on by itself; when it should: dlo replay resume {id}"),
+            "everything of it was sent and the cause is still there; when it is mended: dlo replay plan",
         )),
-        _ if number(&replay, "returned") > 0 => Err(came_back(client, &replay)?),
-        _ => Ok(()),
+        (false, false, None) => Ok(()),
     }
 }
 
+fn failed_again(replay: &Value) -> u64 {
+    number(replay, "returned") + number(replay, "suspected_return")
+}
+
 /// Says in which groups the letters are that died again, the largest first.
-fn came_back(client: &Client, replay: &Value) -> Outcome<Failure> {
+fn died_again(client: &Client, replay: &Value) -> Outcome<String> {
     let mut groups: BTreeMap<String, u64> = BTreeMap::new();
+    let read = |id: &str| client.get(&format!("/api/v1/letters/{id}"), &[]);
     for item in super::items::of(client, replay, Some("returned"), LOOKED_AT)? {
-        let letter = client.get(&format!("/api/v1/letters/{}", text_of(&item, "letter")), &[])?;
+        let letter = read(&text_of(&item, "letter"))?;
         *groups.entry(text_of(&letter, "group_id")).or_default() += 1;
+    }
+    for item in super::items::of(client, replay, Some("suspected_return"), LOOKED_AT)? {
+        let first = read(&text_of(&item, "letter"))?;
+        let suspects = first.get("suspects").and_then(Value::as_array).into_iter().flatten();
+        for suspect in suspects.filter(|one| text_of(one, "kind") == "suspected_return") {
+            let letter = read(&text_of(suspect, "letter"))?;
+            *groups.entry(text_of(&letter, "group_id")).or_default() += 1;
+        }
     }
     let mut groups: Vec<(String, u64)> = groups.into_iter().collect();
     groups.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     let named: Vec<String> =
         groups.iter().take(GROUPS).map(|(group, _)| format!("dlo groups show {group}")).collect();
-    let died = format!("{} died again", letters(number(replay, "returned")));
-    Ok(Failure::new(Exit::CameBack, format!("{died}; they are now in: {}", named.join(", "))))
+    let mut died = format!("{} died again", letters(failed_again(replay)));
+    let suspected = number(replay, "suspected_return");
+    if suspected > 0 {
+        died.push_str(&format!(
+            " ({} suspected: new letters with the same payload and key)",
+            count(suspected)
+        ));
+    }
+    Ok(format!("{died}; they are now in: {}", named.join(", ")))
 }
 
 /// Follows one line of events. True: there is nothing more to wait for.
@@ -128,8 +150,8 @@ fn bar(replay: &Value) -> String {
     let total = number(replay, "total").max(1);
     let cells = |many: u64| usize::try_from((many * CELLS).div_ceil(total)).unwrap_or(0);
     let handled = number(replay, "confirmed") + number(replay, "passed");
-    let back = number(replay, "returned") + number(replay, "refused") + number(replay, "in_doubt");
-    let under_way = number(replay, "sent").saturating_sub(handled + number(replay, "returned"));
+    let back = failed_again(replay) + number(replay, "refused") + number(replay, "in_doubt");
+    let under_way = number(replay, "sent").saturating_sub(handled + failed_again(replay));
     let mut drawn: String =
         [("█", handled), ("▒", under_way), ("!", back)].map(|(sign, many)| sign.repeat(cells(many))).concat();
     let width = usize::try_from(CELLS).unwrap_or(0);

@@ -8,6 +8,7 @@ mod demo;
 mod kill;
 mod operators;
 mod outage;
+mod parks_again;
 mod pill;
 mod refused;
 mod repair;

@@ -10,8 +10,9 @@ use axum::http::{Request, StatusCode};
 use axum::response::{IntoResponse, Response};
 use dlo_core::id::{LetterId, ReplayId};
 use dlo_core::replay::{
-    DoubtPolicy, Guards, ItemState, Pace, PlannerIdentity, Repairing, ReplayCause, Settings, Target,
+    DoubtPolicy, Guards, Item, ItemState, Pace, PlannerIdentity, Repairing, ReplayCause, Settings, Target,
 };
+use dlo_core::suspect::Suspicion;
 use dlo_core::units::HumanDuration;
 use dlo_store::Page;
 use dlo_store::replays::{Members, NewReplay, PlanPolicy};
@@ -53,7 +54,7 @@ struct Asked {
     /// A jq expression.
     repair: Option<String>,
     limit: Option<u32>,
-    /// Letters that are perhaps another one once more are sent too.
+    /// Letters that may repeat another one are sent too.
     #[serde(default)]
     include_suspected: bool,
 }
@@ -141,12 +142,16 @@ async fn came_back(office: &Office, asked: &Asked, replay: ReplayId) -> Answer<M
     let replays = if parts.is_empty() { vec![replay] } else { parts.iter().map(|part| part.id).collect() };
     let mut ids = Vec::new();
     for replay in replays {
-        let mut page = Page::first(Page::MOST);
-        while ids.len() <= IDS {
-            let found = office.store.items(replay, Some(ItemState::Returned), &page).await?;
-            ids.extend(found.items.iter().map(|item| item.letter));
-            let Some(next) = found.next else { break };
-            page.cursor = Some(next);
+        for state in [ItemState::Returned, ItemState::SuspectedReturn] {
+            let mut page = Page::first(Page::MOST);
+            while ids.len() <= IDS {
+                let found = office.store.items(replay, Some(state), &page).await?;
+                for item in &found.items {
+                    ids.extend(died_as(office, item).await?);
+                }
+                let Some(next) = found.next else { break };
+                page.cursor = Some(next);
+            }
         }
     }
     match ids.len() {
@@ -164,6 +169,15 @@ async fn came_back(office: &Office, asked: &Asked, replay: ReplayId) -> Answer<M
             Ok(Members::Ids(ids))
         }
     }
+}
+
+/// The letters that an item is now: its own, or those that are suspected to be its return.
+async fn died_as(office: &Office, item: &Item) -> Answer<Vec<LetterId>> {
+    if item.state != ItemState::SuspectedReturn {
+        return Ok(vec![item.letter]);
+    }
+    let suspects = office.store.letter(item.letter).await?.suspects.into_iter();
+    Ok(suspects.filter(|one| one.kind == Suspicion::Return).map(|one| one.letter).collect())
 }
 
 fn members(asked: &Asked, office: &Office) -> Answer<Members> {

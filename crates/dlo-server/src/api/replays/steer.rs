@@ -340,7 +340,13 @@ async fn in_doubt(office: &Office, id: ReplayId, letters: Option<&[LetterId]>) -
     let mut numbers = Vec::new();
     let states: &[ItemState] = match letters {
         None => &[ItemState::InDoubt],
-        Some(_) => &[ItemState::InDoubt, ItemState::Sent, ItemState::Presumed, ItemState::Unknown],
+        Some(_) => &[
+            ItemState::InDoubt,
+            ItemState::Sent,
+            ItemState::Presumed,
+            ItemState::SuspectedReturn,
+            ItemState::Unknown,
+        ],
     };
     for state in states {
         let mut page = Page::first(Page::MOST);

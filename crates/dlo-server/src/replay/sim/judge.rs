@@ -154,7 +154,9 @@ impl World {
         }
         let stands = match row.state {
             ItemState::Confirmed | ItemState::Passed | ItemState::Routed => Stands::Recovered,
-            ItemState::Presumed | ItemState::Unknown | ItemState::Sent => Stands::Sent,
+            ItemState::Presumed | ItemState::Unknown | ItemState::Sent | ItemState::SuspectedReturn => {
+                Stands::Sent
+            }
             ItemState::Returned | ItemState::Released | ItemState::Refused | ItemState::Frozen => {
                 Stands::Open
             }

@@ -12,7 +12,7 @@ const HEIGHT: u32 = 24;
 const LEAST: u32 = 4;
 
 /// What is certain comes first, what is still to come last.
-pub(crate) const OUTCOMES: [ItemState; 14] = [
+pub(crate) const OUTCOMES: [ItemState; 15] = [
     ItemState::Confirmed,
     ItemState::Passed,
     ItemState::Presumed,
@@ -20,6 +20,7 @@ pub(crate) const OUTCOMES: [ItemState; 14] = [
     ItemState::Sent,
     ItemState::Unknown,
     ItemState::Returned,
+    ItemState::SuspectedReturn,
     ItemState::InDoubt,
     ItemState::Refused,
     ItemState::Short,

@@ -29,6 +29,8 @@ pub(super) struct Standing {
     capabilities: Option<Capabilities>,
     /// Only a pointer to a record that is gone.
     pointer: bool,
+    /// A new letter has its payload and its key.
+    suspected_return: bool,
     /// The replay that last had it in hand.
     last_replay: Option<String>,
     /// The one that has it in hand now.
@@ -68,6 +70,7 @@ impl Standing {
             }),
             capabilities: office.brokers.get(&letter.source).map(|facts| facts.capabilities.clone()),
             pointer: is_pointer(&detail.headers),
+            suspected_return: detail.suspects.iter().any(|other| other.kind == Suspicion::Return),
             last_replay: last_replay.map(|(replay, _)| replay.to_string()),
             held: match letter.status {
                 Status::Claimed | Status::Sent | Status::InDoubt => Held::of(office, letter.id).await?,
@@ -222,6 +225,7 @@ fn answer(status: Status, can_plan: bool, hope: Hope, standing: &Standing) -> (&
             Hope::AsItIs => ("Yes", "yes"),
         },
         Status::Claimed if still => ("A replay holds it, and stands still", "no"),
+        Status::Sent if standing.suspected_return => ("It was sent, and probably died again", "no"),
         Status::Sent if standing.held.is_none() => ("It was sent, and nothing came back since", ""),
         Status::Claimed | Status::Sent => ("A replay has it", ""),
         Status::InDoubt => ("Not before it is settled", "no"),

@@ -22,6 +22,7 @@ mod list;
 mod outcome;
 mod plan;
 mod repairs;
+mod returns;
 mod rows;
 mod run;
 mod turns;
@@ -29,6 +30,7 @@ mod verify;
 mod whole;
 
 pub(super) use outcome::come_back;
+pub(super) use returns::{ForeignReturn, expected, find_return, suspect_return};
 pub(super) use verify::problems;
 
 /// Answers from one snapshot.

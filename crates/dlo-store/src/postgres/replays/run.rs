@@ -12,7 +12,7 @@ use super::super::text::escape;
 use super::super::{leases, read_error};
 use super::hand::{Hand, Told};
 use super::rows::{self, Head, Hold};
-use super::whole;
+use super::{returns, whole};
 use crate::StoreError;
 use crate::moves::Move;
 use crate::replays::{BYTES_AT_ONCE, Claimed, Conclusion, Run, SendEnd, ToSend};
@@ -107,6 +107,7 @@ async fn mark(
     if !head.state.is_active() || numbers.is_empty() {
         return Ok(Vec::new());
     }
+    let row = head.row;
     let mut hand = Hand::of_run(db, head, numbers, now).await?;
     let wanted: Vec<_> = hand
         .items
@@ -136,6 +137,7 @@ async fn mark(
         }
     }
     hand.finish().await?;
+    returns::expect(db, row, &ready).await?;
     Ok(ready)
 }
 

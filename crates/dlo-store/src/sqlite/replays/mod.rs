@@ -28,6 +28,7 @@ mod outcome;
 mod plan;
 mod readable;
 mod repairs;
+mod returns;
 mod rows;
 mod run;
 mod turns;
@@ -37,6 +38,7 @@ mod whole;
 pub(super) use outcome::come_back;
 pub(super) use plan::{next_row, sweep};
 pub(super) use readable::read_all;
+pub(super) use returns::{Expected, ForeignReturn, expected, find_return, suspect_return};
 pub(super) use verify::problems;
 
 impl SqliteStore {

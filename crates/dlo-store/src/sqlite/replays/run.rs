@@ -12,6 +12,7 @@ use super::super::catalog::Staged;
 use super::super::{leases, read_error};
 use super::hand::{Hand, Told};
 use super::items;
+use super::returns;
 use super::rows::{self, FoundItem, Head};
 use super::whole::{ReadItem, Reading};
 use crate::moves::Move;
@@ -75,6 +76,7 @@ pub(super) fn intend(
         return Ok(Vec::new());
     }
     let mut found = by_number(db, head.row, read.iter().map(|read| read.number))?;
+    returns::expect(db, head.row, &read)?;
     let mut hand = Hand::of_run(db, staged, head, now);
     let mut ready = Vec::with_capacity(read.len());
     for ReadItem { number, reading } in read {
@@ -89,7 +91,7 @@ pub(super) fn intend(
             continue;
         }
         match reading {
-            Reading::Whole(to_send) => {
+            Reading::Whole(to_send, _) => {
                 hand.take(found, way, Told::default());
                 ready.push(*to_send);
             }

@@ -7,6 +7,7 @@
 use dlo_core::id::{LetterId, ReplayId};
 use dlo_core::message::{Message, Payload};
 use dlo_core::origin::{BrokerKind, Origin};
+use dlo_core::replay::returns::SentMarks;
 use rusqlite::{Connection, Row, ToSql};
 
 use super::super::catalog::{Catalog, GroupRow};
@@ -27,7 +28,8 @@ pub(super) struct ReadItem {
 
 #[derive(Debug)]
 pub(super) enum Reading {
-    Whole(Box<ToSend>),
+    /// With the marks by which its message is recognised if it comes back.
+    Whole(Box<ToSend>, SentMarks),
     /// Damaged: it can never be sent, and must not hold up the others.
     Unreadable(String),
 }
@@ -100,7 +102,8 @@ fn read_all(
         let reading = match one(db, shared, row, &mut last) {
             Ok(to_send) => {
                 bytes += to_send.message.payload.0.len() as u64;
-                Reading::Whole(Box::new(to_send))
+                let marks = SentMarks::of(&to_send.origin, &to_send.message);
+                Reading::Whole(Box::new(to_send), marks)
             }
             Err(StoreError::Unreadable(why)) => Reading::Unreadable(why),
             Err(error) => return Err(error),

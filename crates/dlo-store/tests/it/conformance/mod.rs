@@ -76,6 +76,13 @@ macro_rules! conformance {
                 a_plan_leaves_out_suspected_letters_unless_they_are_asked_for
                 a_suspicion_is_kept_when_the_store_is_opened_again
                 copies_that_several_tasks_store_at_once_have_one_first
+                a_message_that_comes_back_with_its_message_id_is_the_same_letter
+                a_message_that_comes_back_with_payload_and_key_is_a_suspected_return
+                each_equal_message_comes_back_once
+                what_comes_back_before_its_send_is_recorded_is_recognised
+                what_our_runtime_parked_or_another_source_has_is_no_return
+                what_comes_long_after_its_window_is_a_letter_of_its_own
+                a_receipt_or_a_proven_death_corrects_a_suspected_return
             }
             bytes {
                 every_field_comes_back_as_it_was

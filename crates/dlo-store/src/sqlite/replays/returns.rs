@@ -1,0 +1,197 @@
+//! Messages that come back without our headers: which sent item an arriving letter belongs to, and what becomes of it.
+//!
+//! `dlo-core/src/replay/returns.rs` decides. Only replays with marks are asked, at most two index lookups for each of them
+//! and each letter. Where no replay has marks, a batch pays for one lookup.
+
+use std::time::Duration;
+
+use dlo_core::id::{LetterId, ReplayId};
+use dlo_core::letter::NewLetter;
+use dlo_core::replay::returns::{SentMarks, is_foreign, may_come_back};
+use dlo_core::replay::run::LONGEST_DEATH;
+use dlo_core::replay::{ReplayState, Settings, parse_send_id, send_id};
+use dlo_core::time::Timestamp;
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::super::catalog::{Staged, uuid};
+use super::super::{read_error, rows as letters};
+use super::hand::{Hand, Told};
+use super::items;
+use super::rows::{self, FoundItem, ReplayRow};
+use super::whole::{ReadItem, Reading};
+use crate::StoreError;
+use crate::block::Cold;
+use crate::moves::Move;
+
+/// Equal messages of one replay that are looked at, the latest first.
+const EQUAL: i64 = 100;
+/// Marks of a replay that is over, deleted with one batch of letters.
+const FORGOTTEN: i64 = 2_000;
+
+/// A replay whose messages may come back.
+#[derive(Debug)]
+pub(in super::super) struct Expected {
+    row: ReplayRow,
+    id: ReplayId,
+    source: String,
+    window: Duration,
+}
+
+/// The item that an arriving letter belongs to.
+#[derive(Debug)]
+pub(in super::super) struct ForeignReturn {
+    replay: ReplayId,
+    found: FoundItem,
+    /// Its message id proves it; else payload and key suggest it.
+    pub(in super::super) is_proven: bool,
+}
+
+impl ForeignReturn {
+    pub(in super::super) fn letter(&self) -> LetterId {
+        self.found.item.letter
+    }
+
+    /// The letter as if it had our headers.
+    pub(in super::super) fn as_death(&self, letter: &NewLetter) -> NewLetter {
+        NewLetter {
+            replay_id: Some(send_id(self.replay, self.found.item.number)),
+            replay_of: Some(self.letter()),
+            ..letter.clone()
+        }
+    }
+}
+
+/// Keeps the marks of items that are intended.
+pub(super) fn expect(db: &Connection, replay: ReplayRow, read: &[ReadItem]) -> Result<(), StoreError> {
+    let mut insert = db
+        .prepare_cached("INSERT INTO sent_marks VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING")
+        .map_err(read_error)?;
+    for ReadItem { number, reading } in read {
+        let Reading::Whole(_, marks) = reading else { continue };
+        for mark in marks.iter() {
+            insert.execute(params![replay, mark, *number as i64]).map_err(read_error)?;
+        }
+    }
+    Ok(())
+}
+
+/// The replays whose messages may come back. Marks of one that is long over are deleted, some at a time.
+pub(in super::super) fn expected(db: &Connection, now: Timestamp) -> Result<Vec<Expected>, StoreError> {
+    let mut next =
+        db.prepare_cached("SELECT min(replay) FROM sent_marks WHERE replay > ?1").map_err(read_error)?;
+    let (mut all, mut last) = (Vec::new(), 0);
+    while let Some(row) = next.query_row([last], |row| row.get::<_, Option<i64>>(0)).map_err(read_error)? {
+        last = row;
+        match find(db, row, now)? {
+            Some(expected) => all.push(expected),
+            None => forget(db, row)?,
+        }
+    }
+    Ok(all)
+}
+
+fn find(db: &Connection, row: ReplayRow, now: Timestamp) -> Result<Option<Expected>, StoreError> {
+    let sql = "SELECT id, source, settings, state, ended_at FROM replays WHERE row = ?1";
+    let found = db
+        .prepare_cached(sql)
+        .and_then(|mut find| {
+            let read = find.query_row([row], |found| {
+                let id = uuid(found.get_ref(0)?.as_blob().map_err(|_| letters::unreadable("replays.id"))?)?;
+                let settings: String = found.get(2)?;
+                let settings: Settings =
+                    serde_json::from_str(&settings).map_err(|_| letters::unreadable("replays.settings"))?;
+                let source: Option<String> = found.get(1)?;
+                let (state, ended): (u8, Option<i64>) = (found.get(3)?, found.get(4)?);
+                let expected = source.map(|source| Expected {
+                    row,
+                    id: ReplayId(id),
+                    source,
+                    window: settings.window.0,
+                });
+                Ok((expected, ReplayState::from_number(state), ended))
+            });
+            read.optional()
+        })
+        .map_err(read_error)?;
+    let Some((Some(expected), state, ended)) = found else { return Ok(None) };
+    let longest = expected.window.max(LONGEST_DEATH);
+    let ended = ended.map(Timestamp::from_micros).filter(|_| state.is_some_and(ReplayState::is_over));
+    Ok(if ended.is_some_and(|ended| now.since(ended) > longest) { None } else { Some(expected) })
+}
+
+fn forget(db: &Connection, row: ReplayRow) -> Result<(), StoreError> {
+    let sql = "DELETE FROM sent_marks WHERE replay = ?1 AND (mark, number) IN
+                 (SELECT mark, number FROM sent_marks WHERE replay = ?1 LIMIT ?2)";
+    db.prepare_cached(sql)
+        .and_then(|mut delete| delete.execute(params![row, FORGOTTEN]))
+        .map(drop)
+        .map_err(read_error)
+}
+
+/// The sent item that a letter without our headers belongs to. `cold` reads its message.
+pub(in super::super) fn find_return(
+    db: &Connection,
+    expected: &[Expected],
+    letter: &NewLetter,
+    cold: impl FnOnce() -> Option<Cold>,
+    now: Timestamp,
+) -> Result<Option<ForeignReturn>, StoreError> {
+    let mut here = expected.iter().filter(|replay| replay.source == letter.source).peekable();
+    if here.peek().is_none() {
+        return Ok(None);
+    }
+    let Some(Cold { headers, payload, .. }) = cold() else { return Ok(None) };
+    let message = dlo_core::message::Message { key: letter.message.key.clone(), headers, payload };
+    if !is_foreign(&message) {
+        return Ok(None);
+    }
+    let own = letter.origin.message_id.as_deref().and_then(parse_send_id);
+    let (id, body) = (SentMarks::id(&letter.origin), SentMarks::body(&message));
+    let mut suspected = None;
+    for replay in here {
+        let back = |found: FoundItem, is_proven| ForeignReturn { replay: replay.id, found, is_proven };
+        if let Some((_, number)) = own.filter(|(id, _)| *id == replay.id)
+            && let Some(found) = items::find(db, replay.row, number)?
+            && may_come_back(&found.item, replay.window, now)
+        {
+            return Ok(Some(back(found, true)));
+        }
+        if let Some(found) = by_mark(db, replay, id, now)? {
+            return Ok(Some(back(found, true)));
+        }
+        if suspected.is_none() {
+            suspected = by_mark(db, replay, body, now)?.map(|found| back(found, false));
+        }
+    }
+    Ok(suspected)
+}
+
+/// The first of the latest items with a mark whose message may come back.
+fn by_mark(
+    db: &Connection,
+    replay: &Expected,
+    mark: Option<i64>,
+    now: Timestamp,
+) -> Result<Option<FoundItem>, StoreError> {
+    let Some(mark) = mark else { return Ok(None) };
+    let rest = "i.number IN (SELECT number FROM sent_marks WHERE replay = ?1 AND mark = ?2
+                  ORDER BY number DESC LIMIT ?3) ORDER BY i.number";
+    let found = items::to_move(db, rest, &[&replay.row, &mark, &EQUAL])?;
+    Ok(found.into_iter().find(|found| may_come_back(&found.item, replay.window, now)))
+}
+
+/// Counts the item as a suspected return. `false`: its outcome is known, so that nothing is suspected.
+pub(in super::super) fn suspect_return(
+    db: &Connection,
+    staged: &mut Staged,
+    back: ForeignReturn,
+    letter: &NewLetter,
+    now: Timestamp,
+) -> Result<bool, StoreError> {
+    let Some(head) = rows::find_head(db, back.replay)? else { return Ok(false) };
+    let way = Move::suspect(back.found.item.state);
+    let mut hand = Hand::of_run(db, staged, head, now);
+    let taken = hand.take(back.found, way, Told { note: letter.error_class.clone(), ..Told::default() });
+    hand.finish()?;
+    Ok(taken)
+}

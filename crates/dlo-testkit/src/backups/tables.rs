@@ -9,7 +9,7 @@ use rusqlite::{Connection, params};
 use super::{Kind, columns, names, pick};
 
 const TYPES: [&str; 3] = [" INTEGER", " TEXT", " BLOB"];
-const VERSIONS: [i64; 9] = [-1, 0, 1, 3, 5, 6, 8, 1_000, i32::MAX as i64];
+const VERSIONS: [i64; 10] = [-1, 0, 1, 3, 5, 6, 7, 8, 1_000, i32::MAX as i64];
 
 /// What was done; `None` if this choice changes nothing.
 pub(super) fn change(kind: Kind, db: &Connection, random: &mut StdRng) -> rusqlite::Result<Option<String>> {
@@ -40,7 +40,9 @@ pub(super) fn change(kind: Kind, db: &Connection, random: &mut StdRng) -> rusqli
         },
         Kind::AddIndex => format!("CREATE INDEX strange ON \"{table}\" (\"{column}\")"),
         Kind::OtherVersion => {
-            format!("PRAGMA user_version = {}", VERSIONS[random.random_range(0..VERSIONS.len())])
+            let own: i64 = db.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+            let others: Vec<i64> = VERSIONS.into_iter().filter(|version| *version != own).collect();
+            format!("PRAGMA user_version = {}", others[random.random_range(0..others.len())])
         }
         Kind::PageSize => {
             let size = [512, 1_024, 8_192, 65_536][random.random_range(0..4)];

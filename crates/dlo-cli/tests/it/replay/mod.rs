@@ -4,6 +4,7 @@
 
 mod breaker;
 mod canary;
+mod copies;
 mod demo;
 mod kill;
 mod operators;

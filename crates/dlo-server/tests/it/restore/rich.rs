@@ -29,6 +29,7 @@ pub(super) async fn office() -> (Office, Vec<u8>) {
         letter(&office, n).await;
     }
     triage(&office).await;
+    copies(&office).await;
     office.stop();
     (&mut office.running).await.unwrap().unwrap();
     let data = std::mem::replace(&mut office.data, TempDir::new().unwrap());
@@ -51,6 +52,20 @@ async fn letter(office: &Office, n: usize) {
         "payload": {"order": {"id": format!("O-{n}"), "note": "the quick brown fox ".repeat(n * 4)}},
     });
     office.letter(&letter.to_string()).await;
+}
+
+/// An order that was parked, and parked again after a redelivery.
+async fn copies(office: &Office) {
+    for redelivered in ["false", "true"] {
+        let headers = [
+            ["dlo-version", "1"],
+            ["dlo-death-id", "6f1b6a2e-7a2e-5c1b-9d4f-2b8e6a0c5d17"],
+            ["dlo-redelivered", redelivered],
+        ];
+        let copy =
+            json!({"source": "copies", "broker": "rabbitmq", "headers": headers, "payload": {"order": 1}});
+        office.letter(&copy.to_string()).await;
+    }
 }
 
 async fn post(office: &Office, path: &str, body: Value) -> Value {

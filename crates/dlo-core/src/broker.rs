@@ -18,7 +18,7 @@ mod sends;
 mod topology;
 
 pub use reading::{Look, Position, Reader, Seen};
-pub use sends::{Calls, LostConfirm, SENDS_REMEMBERED};
+pub use sends::{Calls, LostConfirm, Publisher, SENDS_REMEMBERED, Written};
 pub use topology::{Gravity, Inspect, QueueState, Topology, TopologyChange, TopologySpec};
 
 /// What a broker can do. Declared truthfully; the suite checks each line.
@@ -232,22 +232,6 @@ impl Destination {
 pub struct Confirmed {
     pub partition: Option<i32>,
     pub offset: Option<i64>,
-}
-
-#[async_trait]
-pub trait Publisher: Send + Sync + std::fmt::Debug {
-    fn capabilities(&self) -> &Capabilities;
-
-    /// How calls of [`Publisher::publish`] get on with each other.
-    fn calls(&self) -> Calls {
-        Calls::SideBySide
-    }
-
-    /// Sends all, pipelined, and returns one result each, in the order given.
-    ///
-    /// `Ok` means the broker has taken responsibility by its strongest means. Equal keys keep their order among the
-    /// confirmed. Dropping the call leaves the fate of all unknown.
-    async fn publish(&self, messages: Vec<Outgoing>) -> Vec<Result<Confirmed, PublishError>>;
 }
 
 /// How far a group is in one partition: everything before `next` was settled by it.

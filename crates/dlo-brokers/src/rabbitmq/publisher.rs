@@ -5,12 +5,13 @@
 //! channel serves one batch at a time and returned messages are matched by what they hold. A channel that failed is thrown
 //! away with its batch; idle ones are kept.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use dlo_core::broker::{BrokerError, Capabilities, Confirmed, Outgoing, PublishError, Publisher};
+use dlo_core::broker::{BrokerError, Capabilities, Confirmed, Outgoing, PublishError, Publisher, Written};
 use futures::{StreamExt, stream};
 use lapin::message::BasicReturnMessage;
 use lapin::options::{BasicPublishOptions, ConfirmSelectOptions};
@@ -32,8 +33,8 @@ const WINDOW_BYTES: usize = 32 * 1024 * 1024;
 const CONFIRM: Duration = Duration::from_secs(30);
 /// How long a publish tries to reach a server that is away.
 const REACH: Duration = Duration::from_secs(3);
-/// Idle channels that are kept; batches beyond these open their own.
-const IDLE: usize = 8;
+/// Idle channels that are kept; batches beyond these open their own. A replay has so many batches under way at once.
+const IDLE: usize = 32;
 const MANDATORY: BasicPublishOptions = BasicPublishOptions { mandatory: true, immediate: false };
 
 /// A message ready to go.
@@ -74,6 +75,14 @@ impl Publisher for RabbitmqBroker {
     }
 
     async fn publish(&self, messages: Vec<Outgoing>) -> Vec<Result<Confirmed, PublishError>> {
+        self.publish_noting(messages, Box::new(|| {})).await
+    }
+
+    async fn publish_noting(
+        &self,
+        messages: Vec<Outgoing>,
+        written: Written,
+    ) -> Vec<Result<Confirmed, PublishError>> {
         let mut results = Vec::with_capacity(messages.len());
         let mut letters = Vec::with_capacity(messages.len());
         for outgoing in messages {
@@ -85,7 +94,7 @@ impl Publisher for RabbitmqBroker {
                 Err(why) => results.push(Some(Err(why))),
             }
         }
-        let mut sent = self.shared.send(letters).await.into_iter();
+        let mut sent = self.shared.send(letters, written).await.into_iter();
         let mut next = || sent.next().unwrap_or_else(|| Err(unconfirmed("it was not sent")));
         results.into_iter().map(|known| known.unwrap_or_else(&mut next)).collect()
     }
@@ -113,14 +122,18 @@ impl Shared {
         }
     }
 
-    /// Sends all and waits for the confirms; one result each, in order.
-    pub(super) async fn send(&self, letters: Vec<Letter>) -> Vec<Result<Confirmed, PublishError>> {
+    /// Sends all and waits for the confirms; one result each, in order. Calls `written` when the last is on the wire.
+    pub(super) async fn send(
+        &self,
+        letters: Vec<Letter>,
+        written: Written,
+    ) -> Vec<Result<Confirmed, PublishError>> {
         if letters.is_empty() {
             return Vec::new();
         }
         match self.confirming().await {
             Ok(channel) => {
-                let mut results = send_on(&channel, &letters).await;
+                let mut results = send_on(&channel, &letters, written).await;
                 if results.len() < letters.len() {
                     let why = self.publishing.distrust().await;
                     results.resize_with(letters.len(), || {
@@ -138,7 +151,8 @@ impl Shared {
             Err(why) => {
                 let text = why.to_string();
                 let same = |transient: bool| match transient {
-                    true => PublishError::Unconfirmed(text.clone()),
+                    // Without a channel nothing was written.
+                    true => PublishError::NotSent(text.clone()),
                     false => PublishError::Refused(text.clone()),
                 };
                 letters.iter().map(|_| Err(same(why.is_transient()))).collect()
@@ -171,10 +185,15 @@ impl Shared {
 }
 
 /// The results in order, up to the first for which the server stayed silent.
-async fn send_on(channel: &Channel, letters: &[Letter]) -> Vec<Result<Confirmed, PublishError>> {
+async fn send_on(
+    channel: &Channel,
+    letters: &[Letter],
+    written: Written,
+) -> Vec<Result<Confirmed, PublishError>> {
     let largest = letters.iter().map(|letter| letter.payload.len()).max().unwrap_or(0);
     let window = (WINDOW_BYTES / largest.max(1)).clamp(1, WINDOW);
-    let sending = (0..letters.len()).map(|at| send_one(channel, &letters[at]));
+    let wire = Wire { left: AtomicUsize::new(letters.len()), written: Mutex::new(Some(written)) };
+    let sending = (0..letters.len()).map(|at| send_one(channel, &letters[at], &wire));
     let mut confirms = stream::iter(sending).buffered(window);
     let mut results = Vec::with_capacity(letters.len());
     let mut returned = Vec::new();
@@ -203,10 +222,29 @@ async fn send_on(channel: &Channel, letters: &[Letter]) -> Vec<Result<Confirmed,
     results
 }
 
-async fn send_one(channel: &Channel, letter: &Letter) -> lapin::Result<Confirmation> {
+/// How many of a batch are not on the wire, and who wants to know when all are.
+struct Wire {
+    left: AtomicUsize,
+    written: Mutex<Option<Written>>,
+}
+
+impl Wire {
+    fn note_one(&self) {
+        if self.left.fetch_sub(1, Ordering::AcqRel) == 1
+            && let Some(written) = self.written.lock().unwrap_or_else(PoisonError::into_inner).take()
+        {
+            written();
+        }
+    }
+}
+
+async fn send_one(channel: &Channel, letter: &Letter, wire: &Wire) -> lapin::Result<Confirmation> {
     let Letter { queue, properties, payload } = letter;
     let (exchange, queue) = (ShortString::default(), queue.clone());
-    channel.basic_publish(exchange, queue, MANDATORY, payload, properties.clone()).await?.await
+    // The client answers when it has written the frames, and after that with the confirm.
+    let confirm = channel.basic_publish(exchange, queue, MANDATORY, payload, properties.clone()).await?;
+    wire.note_one();
+    confirm.await
 }
 
 /// A returned message is confirmed as well: what it means is that nobody has it.

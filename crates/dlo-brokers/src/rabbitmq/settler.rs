@@ -144,7 +144,7 @@ async fn put_off(seat: &Seat, answers: &mut Answers) -> Result<(), BrokerError> 
         }
     }
     let (numbers, letters): (Vec<u64>, Vec<Letter>) = letters.into_iter().unzip();
-    for (number, result) in numbers.into_iter().zip(seat.shared.send(letters).await) {
+    for (number, result) in numbers.into_iter().zip(seat.shared.send(letters, Box::new(|| {})).await) {
         match result {
             Ok(_) => answers.done.push(number),
             Err(why) => {

@@ -11,11 +11,24 @@ use std::time::Duration;
 use super::guard::Ruling;
 use super::pace::{Rate, ramped, slowed};
 use super::{ItemCounts, ItemState, ReplayState, Settings};
+use crate::broker::LostConfirm;
 use crate::id::LetterId;
 use crate::time::Timestamp;
 
-/// Letters that are intended and not recorded, at most: what a crash can leave in doubt. [`in_flight`] says it of a rate.
+/// Letters that are intended and not recorded, at most: a crash leaves them in doubt. [`in_flight`] gives the bound of a rate.
 pub const IN_FLIGHT: u64 = 2_000;
+/// The same where the broker cannot tell what became of a send: a person settles what is in doubt.
+pub const UNCERTAIN: u64 = 600;
+/// Where the broker cannot tell, letters that are intended and not written to its connection, at most: a crash leaves them
+/// in doubt although they never left. 64 are promised; the rest is for what a connection loses when it is cut.
+pub const UNWRITTEN: u64 = 48;
+/// The same at more than 1,500 messages a second, in seconds of the rate, and without a limit.
+const UNWRITTEN_FAST: f64 = 0.032;
+pub const UNWRITTEN_MOST: u64 = 400;
+/// Sends whose records wait for each other, so that one transaction takes many.
+pub const RECORDS: usize = 100;
+/// How long they wait at most.
+pub const RECORD_WAIT: Duration = Duration::from_millis(10);
 /// At a rate, seconds of it that are in flight at most: enough for a slow broker, a slow store and what goes ahead.
 const FLIGHT: f64 = 0.5;
 /// However slow it is, so many may be in flight.
@@ -92,6 +105,10 @@ pub struct View<'a> {
     pub unseen: bool,
     /// The broker took something since we have it in hand.
     pub proven: bool,
+    /// What the broker can tell of a send whose confirmation was lost.
+    pub lost_confirm: LostConfirm,
+    /// In calls to the broker, and not written to its connection.
+    pub unwritten: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -139,8 +156,27 @@ impl Turning {
 }
 
 /// Letters that are intended and not recorded, at most, at this rate.
-pub fn in_flight(rate: Rate) -> u64 {
-    rate.map_or(IN_FLIGHT, |rate| ((rate * FLIGHT).ceil() as u64).clamp(FEW, IN_FLIGHT))
+pub fn in_flight(rate: Rate, lost_confirm: LostConfirm) -> u64 {
+    let most = if is_uncertain(lost_confirm) { UNCERTAIN } else { IN_FLIGHT };
+    rate.map_or(most, |rate| ((rate * FLIGHT).ceil() as u64).clamp(FEW, most))
+}
+
+/// Whether a letter in doubt may need a person. Within its window such a broker recognises a send, after it no longer.
+const fn is_uncertain(lost_confirm: LostConfirm) -> bool {
+    match lost_confirm {
+        LostConfirm::Unknown | LostConfirm::SendAgainInWindow => true,
+        LostConfirm::ReadBack | LostConfirm::SendAgain => false,
+    }
+}
+
+/// How far intents go ahead of what is written to the connection, at this rate.
+fn ahead(rate: Rate, lost_confirm: LostConfirm) -> u64 {
+    let most = match rate {
+        _ if !is_uncertain(lost_confirm) => 2 * BATCH,
+        Some(rate) => ((rate * UNWRITTEN_FAST) as u64).clamp(UNWRITTEN, UNWRITTEN_MOST),
+        None => UNWRITTEN_MOST,
+    };
+    rate.map_or(most, |rate| ((rate * AHEAD).ceil() as u64).clamp(1, most))
 }
 
 impl View<'_> {
@@ -218,8 +254,12 @@ impl View<'_> {
     /// How many more may be intended: what the rate needs soon, within what may be in flight, and within the canary.
     fn room(&self, rate: Rate) -> u64 {
         let tally = &self.tally;
-        let ahead = rate.map_or(2 * BATCH, |rate| ((rate * AHEAD).ceil() as u64).clamp(1, 2 * BATCH));
-        let room = ahead.saturating_sub(tally.ready).min(in_flight(rate).saturating_sub(tally.in_hand));
+        let ahead = ahead(rate, self.lost_confirm);
+        let most = in_flight(rate, self.lost_confirm);
+        let room = ahead.saturating_sub(tally.ready + self.unwritten).min(most.saturating_sub(tally.in_hand));
+        // A small window opens letter by letter, and each intent is a transaction: it waits for half of the window.
+        let waits = is_uncertain(self.lost_confirm) && room < ahead.min(most) / 2;
+        let room = if waits { 0 } else { room };
         let room = match self.settings.guards.refusals.filter(|_| !self.proven) {
             Some(few) => room.min(few.max(1).saturating_sub(tally.in_hand)),
             None => room,

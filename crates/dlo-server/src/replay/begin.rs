@@ -7,7 +7,7 @@ use std::time::Duration;
 use dlo_core::broker::{Calls, LostConfirm};
 use dlo_core::message::Payload;
 use dlo_core::replay::Pace;
-use dlo_core::replay::run::{BATCH, CLAIM, Orders};
+use dlo_core::replay::run::{BATCH, CLAIM, Orders, RECORD_WAIT, RECORDS};
 use dlo_store::replays::BYTES_AT_ONCE;
 use tokio::time::Instant;
 
@@ -61,6 +61,12 @@ impl Runner {
         if self.ends.is_empty() || self.is_busy(Kind::Record) || !self.store_answers() {
             return;
         }
+        let first = *self.first_end.get_or_insert_with(Instant::now);
+        let more = (self.ends.len() as u64) < self.tally.in_hand && self.ends.len() < RECORDS;
+        if more && first.elapsed() < RECORD_WAIT {
+            return;
+        }
+        self.first_end = None;
         let mut ends = std::mem::take(&mut self.ends);
         if self.is_busy(Kind::Intend) || self.is_busy(Kind::Clear) {
             (self.ends, ends) = ends.into_iter().partition(End::may_come_again);
@@ -159,7 +165,9 @@ impl Runner {
         let room = self.bytes < BYTES_AT_ONCE;
         if orders.intend > 0 && room && may_intend && !self.is_busy(Kind::Intend) && self.publisher.is_some()
         {
-            let call = Arc::clone(&self.hand).intend(orders.intend, self.replay.settings.clone());
+            let most =
+                if self.hand.engine.flaw.has(Flaw::IntendFarAhead) { 2 * BATCH } else { orders.intend };
+            let call = Arc::clone(&self.hand).intend(most, self.replay.settings.clone());
             self.write(Kind::Intend, call);
         }
     }
@@ -214,7 +222,8 @@ impl Runner {
             self.note_send(batch.len() as u64);
             self.publishing += 1;
             let left = self.hand.steady();
-            let call = Arc::clone(&self.hand).publish(Arc::clone(&publisher), batch, left);
+            let written = self.unwritten.begin(batch.len() as u64);
+            let call = Arc::clone(&self.hand).publish(Arc::clone(&publisher), batch, left, written);
             self.under_way.push(Box::pin(call));
         }
     }

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use dlo_core::broker::{BrokerError, Confirmed, LostConfirm, Outgoing, PublishError, Publisher};
+use dlo_core::broker::{BrokerError, Confirmed, LostConfirm, Outgoing, PublishError, Publisher, Written};
 use dlo_core::message::Payload;
 use dlo_core::replay::run::Turning;
 use dlo_core::replay::{Replay, ReplayState, Settings};
@@ -136,6 +136,7 @@ impl Hand {
         publisher: Arc<dyn Publisher>,
         batch: Vec<Ready>,
         left: Timestamp,
+        written: Written,
     ) -> Did {
         let mut messages = Vec::with_capacity(batch.len());
         let mut sent = Vec::with_capacity(batch.len());
@@ -151,7 +152,7 @@ impl Hand {
             let ends = sent.iter().map(|(number, ..)| (*number, end.clone())).collect();
             drop(self.replays().record(&self.run(&lease), ends, self.now()).await);
         }
-        let mut results = publisher.publish(messages).await.into_iter();
+        let mut results = publisher.publish_noting(messages, written).await.into_iter();
         for (number, generation, again) in sent {
             let end = self.end(results.next(), again, &mut answer);
             answer.ends.push(End { number, generation, end });

@@ -29,11 +29,13 @@ pub(super) enum Flaw {
     JudgeByDeath,
     /// A broker that does not answer is taken for one that has nothing to say.
     ConcludeBlindly,
+    /// Letters are intended far ahead of what is sent.
+    IntendFarAhead,
 }
 
 #[cfg(test)]
 impl Flaw {
-    pub(super) const ALL: [Self; 12] = [
+    pub(super) const ALL: [Self; 13] = [
         Self::RecordBeforePublish,
         Self::DoubtIsUnsent,
         Self::ForgetDoubts,
@@ -46,6 +48,7 @@ impl Flaw {
         Self::IgnorePolicy,
         Self::JudgeByDeath,
         Self::ConcludeBlindly,
+        Self::IntendFarAhead,
     ];
 }
 

@@ -27,6 +27,7 @@ mod sim;
 pub(crate) mod testing;
 mod took;
 mod traffic;
+mod unwritten;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -11,10 +11,11 @@ use dlo_core::broker::{LostConfirm, Publisher};
 use dlo_core::message::Payload;
 use dlo_core::replay::guard::{CameBack, LATELY, Ruling, Sight};
 use dlo_core::replay::pace::Pacer;
-use dlo_core::replay::run::{Doubts, Orders, Tally, View};
+use dlo_core::replay::run::{Doubts, Orders, RECORD_WAIT, Tally, View};
 use dlo_core::replay::{DoubtPolicy, Replay, ReplayState};
 use dlo_core::time::Timestamp;
 use dlo_store::StoreError;
+use dlo_store::replays::SendEnd;
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
@@ -30,6 +31,7 @@ use super::hand::{Hand, TTL};
 use super::note::{Note, Place, outcomes};
 use super::send::Ready;
 use super::traffic::Traffic;
+use super::unwritten::Unwritten;
 
 /// How often the stored replay and the outcomes are looked at without being rung.
 pub(super) const EVERY: Duration = Duration::from_secs(1);
@@ -53,6 +55,8 @@ pub(super) struct Runner {
     pub(super) keys: HashMap<Payload, u32>,
     /// Ends that are not recorded yet.
     pub(super) ends: Vec<End>,
+    /// Since when the first of them waits.
+    pub(super) first_end: Option<Instant>,
     /// A record is not known to stand, after which items may be intended again: until then, none is.
     pub(super) settling: bool,
     /// In hand by generation of intents, two at a time; see [`Runner::advance_mark`].
@@ -62,6 +66,8 @@ pub(super) struct Runner {
     pub(super) under_way: FuturesUnordered<BoxFuture<'static, Did>>,
     pub(super) busy: [bool; Kind::COUNT],
     pub(super) publishing: usize,
+    /// In calls to the broker, and not written to its connection.
+    pub(super) unwritten: Arc<Unwritten>,
     /// Writes of ours that were begun or done: a count that was read in between is not exact.
     pub(super) writes: u64,
     /// After how many writes the tally was read from the store.
@@ -143,6 +149,7 @@ impl Runner {
             bytes: 0,
             keys: HashMap::new(),
             ends: Vec::new(),
+            first_end: None,
             settling: false,
             generation: 0,
             by_generation: [0; 2],
@@ -150,6 +157,7 @@ impl Runner {
             under_way: FuturesUnordered::new(),
             busy: [false; Kind::COUNT],
             publishing: 0,
+            unwritten: Arc::default(),
             writes: 0,
             exact: None,
             blocked: false,
@@ -197,6 +205,7 @@ impl Runner {
                 () = stop.cancelled(), if !self.leaving => self.leaving = true,
                 rings = bell.changed(), if !self.rung => self.hear(rings),
                 Some(did) = self.under_way.next() => self.took(did)?,
+                () = self.unwritten.changed() => {}
                 () = tokio::time::sleep_until(wake) => {}
             }
         }
@@ -238,6 +247,8 @@ impl Runner {
             dry: self.dry,
             unseen,
             proven: self.proven,
+            lost_confirm: self.lost_confirm(),
+            unwritten: self.unwritten.count() + self.unrecorded(),
         };
         let mut orders = view.orders();
         if unseen {
@@ -305,6 +316,11 @@ impl Runner {
         self.sent_lately.iter().map(|(_, count)| count).sum()
     }
 
+    /// Called back, and not recorded as unsent yet.
+    fn unrecorded(&self) -> u64 {
+        self.ends.iter().filter(|end| end.end == SendEnd::Unsent).count() as u64
+    }
+
     /// What the consumer of the queues that are sent to says, if it is paused.
     fn halted(&self, now: Timestamp) -> Option<String> {
         let target = std::iter::once(self.hand.queue(&self.replay.settings.target));
@@ -355,6 +371,9 @@ impl Runner {
         if orders.publish && self.can_publish() && !self.blocked {
             let next = self.pacer.next(self.calls());
             wake = wake.min(next.map_or(every, |next| self.hand.instant(next)));
+        }
+        if let Some(first) = self.first_end.filter(|_| !self.is_busy(Kind::Record)) {
+            wake = wake.min(first + RECORD_WAIT);
         }
         if let Some(until) = self.store_back {
             wake = wake.max(until);

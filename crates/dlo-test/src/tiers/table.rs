@@ -131,9 +131,13 @@ pub(crate) static ALL: &[Tier] = &[
     Tier::new("docs", "rustdoc without warnings, and the examples in it", &[Work::Docs]).budget(90),
     full(
         "chaos",
-        "replays whose server is killed, or stopped and taken over from: 50 times on each broker (DLO_REPLAY_ROUNDS)",
+        "replays whose server is killed, or stopped and taken over from: 50 times on each broker (DLO_REPLAY_ROUNDS), 100 kills for doubts",
         &[Work::Tests(
-            Tests::of("dlo-cli").target("it").only(&["replay::kill::"]).threads(2).env(&[("DLO_REPLAY_ROUNDS", "50")]),
+            Tests::of("dlo-cli")
+                .target("it")
+                .only(&["replay::kill::", "replay::doubts::"])
+                .threads(2)
+                .env(&[("DLO_REPLAY_ROUNDS", "50"), ("DLO_DOUBT_ROUNDS", "100")]),
         )],
     )
     .needs(STORY_BROKERS)

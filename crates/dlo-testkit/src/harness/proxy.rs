@@ -1,10 +1,17 @@
-//! A wire that can be cut: a TCP proxy in front of a server.
+//! A wire that can be cut, or takes its time: a TCP proxy in front of a server.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::Instant;
+
+/// Pieces that are on a slow wire at once, at most.
+const PIECES: usize = 10_000;
 
 /// Passes bytes between clients and one server until it is told otherwise.
 #[derive(Debug)]
@@ -18,22 +25,30 @@ impl Proxy {
     /// Listens on a free port of its own, in front of `server`.
     pub async fn before(server: SocketAddr) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("binding a free port");
-        Self::on(listener, server)
+        Self::on(listener, server, Duration::ZERO)
+    }
+
+    /// The same with a wire on which everything takes `delay`, in each direction. What a client has sent arrives even if the
+    /// client is gone by then.
+    pub async fn slow(server: SocketAddr, delay: Duration) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("binding a free port");
+        Self::on(listener, server, delay)
     }
 
     /// Listens on `port`, for servers that must be told the address of their wire before they start.
     pub async fn on_port(port: u16, server: SocketAddr) -> Self {
-        Self::on(TcpListener::bind(("127.0.0.1", port)).await.expect("binding the proxy's port"), server)
+        let listener = TcpListener::bind(("127.0.0.1", port)).await.expect("binding the proxy's port");
+        Self::on(listener, server, Duration::ZERO)
     }
 
-    fn on(listener: TcpListener, server: SocketAddr) -> Self {
+    fn on(listener: TcpListener, server: SocketAddr, delay: Duration) -> Self {
         let address = listener.local_addr().expect("the address of a bound port");
         let open: Arc<Mutex<Vec<AbortHandle>>> = Arc::default();
         let mut accepting = JoinSet::new();
         let known = Arc::clone(&open);
         accepting.spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
-                let wire = tokio::spawn(pass(client, server));
+                let wire = tokio::spawn(pass(client, server, delay));
                 let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
                 known.retain(|wire| !wire.is_finished());
                 known.push(wire.abort_handle());
@@ -56,11 +71,39 @@ impl Proxy {
     }
 }
 
-async fn pass(mut client: TcpStream, server: SocketAddr) {
+async fn pass(mut client: TcpStream, server: SocketAddr, delay: Duration) {
     // A server that is away looks like a closed door, as without the proxy.
     if let Ok(mut server) = TcpStream::connect(server).await {
         let _ = client.set_nodelay(true);
         let _ = server.set_nodelay(true);
-        let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
+        if delay.is_zero() {
+            let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
+            return;
+        }
+        let ((from_client, to_client), (from_server, to_server)) = (client.split(), server.split());
+        tokio::join!(carry(from_client, to_server, delay), carry(from_server, to_client, delay));
     }
+}
+
+/// Carries bytes one way, each for `delay`, until the sender ends or is cut; what was sent by then arrives.
+async fn carry(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin, delay: Duration) {
+    let (put, mut take) = mpsc::channel::<(Instant, Vec<u8>)>(PIECES);
+    let read = async move {
+        let mut bytes = vec![0; 64 * 1024];
+        while let Ok(count @ 1..) = from.read(&mut bytes).await {
+            if put.send((Instant::now() + delay, bytes[..count].to_vec())).await.is_err() {
+                break;
+            }
+        }
+    };
+    let write = async move {
+        while let Some((due, bytes)) = take.recv().await {
+            tokio::time::sleep_until(due).await;
+            if to.write_all(&bytes).await.is_err() {
+                break;
+            }
+        }
+        let _ = to.shutdown().await;
+    };
+    tokio::join!(read, write);
 }

@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use dlo_core::broker::LostConfirm;
 use dlo_core::replay::run::in_flight;
 use dlo_testkit::harness::postgres::Postgres;
 use rand::RngExt;
@@ -101,7 +102,7 @@ async fn count(shop: &Shop, name: &str, knows: Knows, doubts: &BTreeSet<u64>) {
     let twice: BTreeSet<u64> = priced.iter().filter(|(_, times)| **times > 1).map(|(n, _)| *n).collect();
     eprintln!("{name}: {} of {LETTERS} listed as in doubt, {} twice", doubts.len(), twice.len());
     assert!(twice.is_subset(doubts), "twice and not listed: {:?}", twice.difference(doubts));
-    let window = in_flight(Some(f64::from(rate(name))));
+    let window = in_flight(Some(f64::from(rate(name))), LostConfirm::Unknown);
     assert!(doubts.len() as u64 <= window, "{} in doubt, at most {window} may be in flight", doubts.len());
     if knows == Knows::Everything {
         assert!(doubts.is_empty(), "{doubts:?}");

@@ -6,6 +6,7 @@ mod breaker;
 mod canary;
 mod copies;
 mod demo;
+mod doubts;
 mod kill;
 mod operators;
 mod outage;

@@ -23,6 +23,8 @@ fn view<'a>(settings: &'a Settings, tally: Tally, ruling: &'a Ruling) -> View<'a
         dry: false,
         proven: true,
         unseen: false,
+        lost_confirm: LostConfirm::SendAgain,
+        unwritten: 0,
     }
 }
 
@@ -124,7 +126,39 @@ fn intents_go_ahead_of_sends_by_a_fifth_of_a_second_and_stay_within_the_window()
     assert_eq!(running(Tally { ready: 95, in_hand: 95, ..tally }).orders().intend, 5);
     assert_eq!(running(Tally { in_hand: 247, ..tally }).orders().intend, 3);
     assert_eq!(running(Tally { in_hand: 250, ..tally }).orders().intend, 0);
-    assert_eq!([Some(0.1), Some(50.0), Some(5_000.0), None].map(in_flight), [10, 25, IN_FLIGHT, IN_FLIGHT]);
+    let knows = |rate| in_flight(rate, LostConfirm::SendAgain);
+    assert_eq!([Some(0.1), Some(50.0), Some(5_000.0), None].map(knows), [10, 25, IN_FLIGHT, IN_FLIGHT]);
+    let cannot_tell = |rate| in_flight(rate, LostConfirm::Unknown);
+    assert_eq!([Some(0.1), Some(50.0), Some(1_500.0), None].map(cannot_tell), [10, 25, UNCERTAIN, UNCERTAIN]);
+}
+
+#[test]
+fn where_the_broker_cannot_tell_intents_go_ahead_of_what_is_written_by_a_few_at_most() {
+    let paces =
+        [(Pace::Rate(1_500.0), 48), (Pace::Rate(5_000.0), 160), (Pace::Max, 400), (Pace::Rate(50.0), 10)];
+    for (rate, most) in paces {
+        let settings = Settings { pace: rate, ramp: 1, ..Settings::default() };
+        for lost_confirm in [LostConfirm::Unknown, LostConfirm::SendAgainInWindow] {
+            let intend = |ready, unwritten, in_hand| {
+                let tally = Tally { claimed: 2_000, ready, in_hand, ..Tally::default() };
+                let state = ReplayState::Running;
+                let running = view(&settings, tally, &Ruling::Go);
+                View { state, lost_confirm, unwritten, ..running }.orders().intend
+            };
+            assert_eq!(intend(0, 0, 0), most);
+            assert_eq!(intend(1, 2, 3), most - 3);
+            // It waits until half of the window is free.
+            assert_eq!([most / 2, most / 2 + 1].map(|ready| intend(ready, 0, ready)), [most - most / 2, 0]);
+            assert_eq!(intend(0, most, most), 0);
+            assert_eq!(intend(most, 1, most + 1), 0);
+            let full = in_flight(settings.pace.rate(None), lost_confirm);
+            let half = most.min(full) / 2;
+            assert_eq!(
+                [full - half, full - half + 1, full].map(|in_hand| intend(0, 0, in_hand)),
+                [half, 0, 0]
+            );
+        }
+    }
 }
 
 #[test]

@@ -8,7 +8,10 @@ use dlo_core::broker::{
     Broker, BrokerError, Calls, Capabilities, Confirmed, HeaderRules, Inspect, Look, LostConfirm, Order,
     Outgoing, Passed, Position, PublishError, Publisher, QueueState, Reader, Seen, Source, Topology,
 };
+use dlo_core::envelope::replay_mark;
+use dlo_core::message::Message;
 use dlo_core::origin::{BrokerKind, Origin};
+use dlo_core::replay::parse_send_id;
 use tokio::time::sleep;
 
 use super::life::Life;
@@ -122,7 +125,11 @@ impl Publisher for Ends {
     }
 
     async fn publish(&self, messages: Vec<Outgoing>) -> Vec<Result<Confirmed, PublishError>> {
-        self.shared.world().publishing(messages.len() as u64, self.life.is_frozen());
+        {
+            let mut world = self.shared.world();
+            world.publishing(messages.len() as u64, self.life.is_frozen());
+            world.handed.extend(messages.iter().filter_map(|outgoing| number(&outgoing.message)));
+        }
         if let Some(late) = self.life.springs() {
             let ends = self.clone();
             tokio::spawn(async move {
@@ -171,6 +178,12 @@ impl Reader for Ends {
     async fn tell(&mut self, _: &Position) -> Result<(), BrokerError> {
         Ok(())
     }
+}
+
+/// Which item a message was made of.
+fn number(message: &Message) -> Option<u64> {
+    let mark = replay_mark(&message.headers)?;
+    parse_send_id(&mark.replay_id).map(|(_, number)| number)
 }
 
 fn position(partition: i32, next: i64) -> Position {

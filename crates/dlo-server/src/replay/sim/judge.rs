@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use dlo_core::broker::LostConfirm;
+use dlo_core::replay::run::{UNCERTAIN, UNWRITTEN, UNWRITTEN_MOST};
 use dlo_core::replay::{DoubtPolicy, ItemState, ReplayState};
 use dlo_core::time::Timestamp;
 use tokio::time::Instant;
@@ -83,6 +84,21 @@ impl World {
         // What was in doubt was in the queue's hands before the others.
         if early && !self.rows[number as usize].doubted {
             self.fault("a later letter of a key was sent before the outcome of the earlier".to_owned());
+        }
+    }
+
+    /// A crash now would leave these in doubt, and a person would have to settle those that never left.
+    pub(super) fn check_intents(&mut self) {
+        let uncertain =
+            matches!(self.scenario.lost_confirm, LostConfirm::Unknown | LostConfirm::SendAgainInWindow);
+        let intended: Vec<u64> = (0..self.rows.len())
+            .filter(|at| self.rows[*at].state == ItemState::Intended)
+            .map(|at| at as u64)
+            .collect();
+        let unleft = intended.iter().filter(|number| !self.handed.contains(number)).count() as u64;
+        let most = if self.fastest.is_some() { UNWRITTEN } else { UNWRITTEN_MOST };
+        if uncertain && (unleft > most || intended.len() as u64 > UNCERTAIN) {
+            self.fault("more letters were intended than a person should have to settle".to_owned());
         }
     }
 

@@ -186,9 +186,11 @@ impl Replays for Book {
                     world.rows[number].state = ItemState::Intended;
                 }
                 world.rows[number].at.get_or_insert(now);
+                world.handed.remove(&(number as u64));
                 items.push(world.to_send(number));
             }
             world.note(|| format!("p{} intends {:?}", self.life.id, numbers(&items)));
+            world.check_intents();
             Ok(items)
         })
         .await

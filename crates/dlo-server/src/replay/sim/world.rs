@@ -89,6 +89,8 @@ pub(super) struct World {
     pub(super) store_flaw: Option<StoreFlaw>,
     pub(super) queue: Vec<Record>,
     pub(super) epochs: BTreeMap<String, u64>,
+    /// Items that were handed to a broker's client since they were intended.
+    pub(super) handed: BTreeSet<u64>,
     /// When each send id was first accepted.
     pub(super) accepted: BTreeMap<u64, Instant>,
     /// Publishes that began: when, how many, and whether their server was awake.
@@ -127,6 +129,7 @@ impl Shared {
             store_flaw,
             queue: Vec::new(),
             epochs: BTreeMap::new(),
+            handed: BTreeSet::new(),
             accepted: BTreeMap::new(),
             begun: Vec::new(),
             fastest: scenario.settings.pace.rate(None),

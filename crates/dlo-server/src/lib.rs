@@ -25,6 +25,7 @@ mod memory;
 mod metrics;
 mod office;
 mod patient;
+mod process;
 mod query_text;
 mod repair;
 mod replay;

@@ -19,6 +19,7 @@ use crate::config::{ServerConfig, WrittenRules};
 use crate::mask::Mask;
 use crate::memory::BodyMemory;
 use crate::metrics::Metrics;
+use crate::process;
 use crate::repair::RepairDesk;
 use crate::replay::ReplayDesk;
 use crate::server::Hooks;
@@ -104,7 +105,7 @@ impl Office {
             hooks: Hooks::default(),
             triage: TriageDesk::new(config.known.clone(), config.teams.clone()),
             repairs: Arc::new(RepairDesk::new(config.repair.clone())),
-            holder: format!("{}-{:016x}", std::process::id(), rand::random::<u64>()),
+            holder: process::holder(),
             config,
             store,
             clock,

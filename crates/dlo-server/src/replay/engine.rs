@@ -11,7 +11,7 @@ use dlo_core::replay::run::CLAIM;
 use dlo_core::replay::{Replay, ReplayState};
 use dlo_core::time::Clock;
 use dlo_store::replays::{Replays, Run, Turn, lease_name};
-use dlo_store::{Deed, Page, StoreError};
+use dlo_store::{Deed, Lease, Page, StoreError};
 use tokio::task::{self, JoinSet};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -137,7 +137,7 @@ impl Engine {
             return Ended::Rest;
         };
         let holder = self.new_holder();
-        let lease = match self.leases.lease(&lease_name(id), &holder, TTL, self.clock.now()).await {
+        let lease = match self.take_lease(id, &holder).await {
             Ok(Some(lease)) => lease,
             Ok(None) => return Ended::Elsewhere,
             Err(error) => {
@@ -168,6 +168,19 @@ impl Engine {
         }
     }
 
+    /// The lease of a replay; `None` if somebody else has it. One whose process has certainly ended does not keep it until
+    /// it runs out.
+    async fn take_lease(&self, id: ReplayId, holder: &str) -> Result<Option<Lease>, StoreError> {
+        let name = lease_name(id);
+        if let Some(lease) = self.leases.lease(&name, holder, TTL, self.clock.now()).await? {
+            return Ok(Some(lease));
+        }
+        let Some(ended) = self.leases.ended_holder(&name, self.clock.now()).await? else { return Ok(None) };
+        tracing::info!(replay = %id, holder = ended, "the process that ran a replay has ended; it is taken over");
+        self.leases.release(&name, &ended).await?;
+        self.leases.lease(&name, holder, TTL, self.clock.now()).await
+    }
+
     fn new_holder(&self) -> String {
         format!("{}/{}", self.holder, RUNS.fetch_add(1, Ordering::Relaxed))
     }
@@ -176,9 +189,7 @@ impl Engine {
     /// sent are open again. So nobody has to wait for a broker that is gone for good.
     async fn put_away(&self, id: ReplayId) -> Result<(), StoreError> {
         let holder = self.new_holder();
-        let Some(lease) = self.leases.lease(&lease_name(id), &holder, TTL, self.clock.now()).await? else {
-            return Ok(());
-        };
+        let Some(lease) = self.take_lease(id, &holder).await? else { return Ok(()) };
         let run = Run { id, lease: &lease };
         self.replays.doubt(&run, self.clock.now()).await?;
         // A lease holds for far longer than one of these takes; the rest has its turn at the next look.

@@ -43,6 +43,7 @@ use tokio_util::sync::CancellationToken;
 pub use desk::{ReplayDesk, Speaker, Standing};
 
 use crate::office::Office;
+use crate::process;
 
 /// Where the letters of one source can be sent.
 #[derive(Debug, Clone)]
@@ -71,6 +72,9 @@ pub(crate) trait Leases: Send + Sync + std::fmt::Debug {
     ) -> Result<Option<Lease>, StoreError>;
 
     async fn release(&self, name: &str, holder: &str) -> Result<(), StoreError>;
+
+    /// Who holds this lease, if the process of that holder has certainly ended.
+    async fn ended_holder(&self, name: &str, now: Timestamp) -> Result<Option<String>, StoreError>;
 }
 
 #[async_trait]
@@ -87,6 +91,12 @@ impl Leases for DynStore {
 
     async fn release(&self, name: &str, holder: &str) -> Result<(), StoreError> {
         self.as_ref().release(name, holder).await
+    }
+
+    async fn ended_holder(&self, name: &str, now: Timestamp) -> Result<Option<String>, StoreError> {
+        let leases = self.as_ref().leases(name, now).await?;
+        let holder = leases.into_iter().find(|lease| lease.name == name).map(|lease| lease.holder);
+        Ok(holder.filter(|holder| process::has_ended(holder, !self.is_shared())))
     }
 }
 

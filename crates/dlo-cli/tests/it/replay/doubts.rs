@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use dlo_core::broker::Settlement;
 use dlo_core::envelope::replay_mark;
 use dlo_core::replay::parse_send_id;
+use dlo_testkit::harness::postgres::Postgres;
 use dlo_testkit::harness::proxy::Proxy;
 use dlo_testkit::harness::rabbitmq::Rabbitmq;
 use rand::RngExt;
@@ -22,6 +23,8 @@ const RATE: u64 = 1_500;
 /// Letters of one round, at most; and of the rest, which nothing disturbs.
 const ROUND: u64 = 900;
 const REST: u64 = 3_000;
+/// Milliseconds after its start within which a server that was killed sends again.
+const AGAIN: u128 = 3_000;
 /// Letters in doubt after a kill, at most, and how many of them had never left.
 const IN_DOUBT: usize = 600;
 const NEVER_LEFT: usize = 64;
@@ -193,6 +196,7 @@ async fn few_are_in_doubt(name: &str, url: &str, server: &str, rounds: u64) {
     assert_eq!(twice, 0, "nothing is sent again before a person said so");
     assert!(never.iter().all(|count| *count <= NEVER_LEFT), "{never:?}");
     assert!(counts.iter().all(|count| *count <= IN_DOUBT), "{counts:?}");
+    assert!(again.iter().all(|took| *took <= AGAIN), "{again:?}");
     office.dlo(&["audit", "verify"]).ok();
 }
 
@@ -207,4 +211,11 @@ async fn kills_with_50_ms_to_the_broker_leave_few_in_doubt_and_few_that_never_le
     let proxy = Proxy::slow(server.address(), Duration::from_millis(50)).await;
     few_are_in_doubt("slow-doubts", &server.url_at(proxy.address.port()), "", rounds(10)).await;
     proxy.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_on_postgres_that_was_killed_sends_again_within_3_s_of_its_restart() {
+    let database = Postgres::shared().await.database().await;
+    let server = format!("database = \"{}\"", database.url);
+    few_are_in_doubt("shared-doubts", &Rabbitmq::shared().await.url(), &server, rounds(3)).await;
 }

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use dlo_core::broker::LostConfirm;
 use dlo_core::replay::run::in_flight;
@@ -21,6 +21,8 @@ use crate::office::Office;
 use crate::stories::{kafka, nats, order, rabbitmq, redis, sqs};
 
 const LETTERS: u64 = 2_000;
+/// Another server takes over within this.
+const TAKEN_OVER: Duration = Duration::from_secs(15);
 
 /// Messages a second. Slower where the server of the tests is: its FIFO queues would be what is measured.
 fn rate(name: &str) -> u32 {
@@ -136,8 +138,12 @@ async fn stopped(section: String, name: &str, knows: Knows) {
         shop.office.signal("-CONT");
         until_in_the_middle(&shop, &first, &plan).await;
         first.signal("-STOP");
+        let stopped = Instant::now();
         let taken_over = |replay: Value| replay["in_hand"] == true || replay["state"] != "running";
         shop.until("the other took over", || taken_over(shop.replay(&plan))).await;
+        let took = stopped.elapsed();
+        eprintln!("stopped on {name}: another server took over after {:.1} s", took.as_secs_f64());
+        assert!(took <= TAKEN_OVER, "{took:?}");
         first.signal("-CONT");
         let doubts = finish(&shop, &plan).await;
         // It ends when everything that it had under way is over.

@@ -103,7 +103,11 @@ async fn serve(shared: Shared, place: u32, seed: u64, flaw: Option<Flaw>) {
         let trap = steps.and_then(|_| dice.random_bool(0.3).then(|| (dice.random_range(0..8), late)));
         let life = Arc::new(Life::new(place * 100 + round, steps, freeze, trap));
         live(&shared, &life, flaw).await;
-        shared.world().note(|| format!("p{} is gone", life.id));
+        {
+            let mut world = shared.world();
+            world.note(|| format!("p{} is gone", life.id));
+            world.ended.insert(format!("p{}", life.id));
+        }
         sleep(Duration::from_millis(dice.random_range(10..=away.as_millis() as u64))).await;
     }
 }

@@ -65,6 +65,8 @@ pub(super) struct Scenario {
     pub(super) usual: Option<Duration>,
     /// A letter that cannot be read any more once it was in doubt.
     pub(super) damaged: Option<usize>,
+    /// Servers can prove of each other that they have ended.
+    pub(super) one_machine: bool,
     /// The person who tends it looks rarely.
     pub(super) lazy: bool,
 }
@@ -110,6 +112,7 @@ impl Scenario {
             rings: dice.random_bool(0.5),
             handling: Duration::from_millis(dice.random_range(1..800)),
             usual: dice.random_bool(0.5).then(|| Duration::from_millis(dice.random_range(100..8_000))),
+            one_machine: added.random_bool(0.5),
             lazy: dice.random_bool(0.2),
             damaged: dice.random_bool(0.2).then(|| dice.random_range(0..letters)),
         }

@@ -85,6 +85,14 @@ impl Leases for Book {
         })
         .await
     }
+
+    async fn ended_holder(&self, name: &str, now: Timestamp) -> Result<Option<String>, StoreError> {
+        self.call(|world| {
+            let lease = world.leases.get(name).filter(|lease| lease.until > now);
+            Ok(lease.filter(|lease| world.has_ended(&lease.holder)).map(|lease| lease.holder.clone()))
+        })
+        .await
+    }
 }
 
 fn unused<T>() -> Result<T, StoreError> {

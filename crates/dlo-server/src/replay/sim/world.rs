@@ -105,6 +105,8 @@ pub(super) struct World {
     pub(super) desks: Vec<Arc<ReplayDesk>>,
     pub(super) wrong: BTreeSet<String>,
     pub(super) log: Option<Vec<String>>,
+    /// Servers that crashed where the others can see it: on the same machine.
+    pub(super) ended: BTreeSet<String>,
     /// Everybody does what they should from now on.
     pub(super) fixed: bool,
 }
@@ -140,6 +142,7 @@ impl Shared {
             wrong: BTreeSet::new(),
             log: log.then(Vec::new),
             fixed: false,
+            ended: BTreeSet::new(),
             scenario,
         };
         Self(Arc::new(Mutex::new(world)))
@@ -216,6 +219,12 @@ impl World {
         if let Some(log) = &mut self.log {
             log.push(format!("{:>9.3}s  {}", at.as_secs_f64(), what()));
         }
+    }
+
+    /// Whether this holder is a run of a server that crashed.
+    pub(super) fn has_ended(&self, holder: &str) -> bool {
+        self.scenario.one_machine
+            && holder.split('/').next().is_some_and(|server| self.ended.contains(server))
     }
 
     /// Something that must never be.

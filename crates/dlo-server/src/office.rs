@@ -21,7 +21,7 @@ use crate::memory::BodyMemory;
 use crate::metrics::Metrics;
 use crate::process;
 use crate::repair::RepairDesk;
-use crate::replay::ReplayDesk;
+use crate::replay::{ReplayDesk, ReplayTarget};
 use crate::server::Hooks;
 use crate::triage::TriageDesk;
 
@@ -63,6 +63,8 @@ pub(crate) struct Office {
     pub(crate) captures: CaptureBoard,
     /// By source; those whose letters come over HTTP have none.
     pub(crate) brokers: BTreeMap<String, BrokerFacts>,
+    /// Where letters of a source can be sent, by source.
+    pub(crate) targets: BTreeMap<String, ReplayTarget>,
     pub(crate) replays: Arc<ReplayDesk>,
     pub(crate) automation: AutomationBoard,
     /// What automation takes away, and when.
@@ -99,6 +101,7 @@ impl Office {
             metrics: Metrics::default(),
             captures: CaptureBoard::default(),
             brokers: BTreeMap::new(),
+            targets: BTreeMap::new(),
             replays: Arc::default(),
             automation: AutomationBoard::default(),
             expiry: Expiry::new(&config.automation, &config.replay.limits()),

@@ -88,14 +88,16 @@ the office: closing this terminal changes nothing.")]
         #[command(flatten)]
         pace: PaceArgs,
     },
-    /// Decide on letters of which nobody knows whether they were sent
+    /// Decide on letters in doubt: it is not known whether they were sent
     #[command(after_help = "\
 Examples:
-  dlo replay settle 019a2b6e-… --as recovered --reason \"all 3 orders are in the ledger\" --yes
+  dlo replay settle 019a2b6e-… --as recovered --reason \"all 312 orders are in the ledger\"
+  dlo replay settle 019a2b6e-… --as recovered --reason \"all 312 orders are in the ledger\" --yes
   dlo replay settle 019a2b6e-… --as again --letter 019a2b70-… --reason \"not in the ledger\" --yes
 
-After a crash between a send and its record, brokers that cannot be asked leave a letter in doubt. `dlo replay show` lists
-them.")]
+Without --yes it prints the evidence: what waits in the queue and is with consumers, how far the consumer is, and how many
+letters came back. After a crash between a send and its record, brokers that cannot be asked leave a letter in doubt.
+`dlo replay show` lists them.")]
     Settle(SettleArgs),
 }
 
@@ -202,7 +204,8 @@ pub(crate) struct SettleArgs {
     /// Which replay
     pub(crate) id: ReplayId,
 
-    /// What was found out: it was handled; it was not, and is open again; or it was not, and this replay sends it again
+    /// What was found out: it was handled; it was sent, and its outcome is open; it was not handled, and is open again; or it
+    /// was not sent, and this replay sends it again
     #[arg(long = "as", value_enum)]
     pub(crate) outcome: SettleAs,
 
@@ -222,6 +225,7 @@ pub(crate) struct SettleArgs {
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum SettleAs {
     Recovered,
+    Sent,
     Open,
     Again,
 }
@@ -230,6 +234,7 @@ impl SettleAs {
     pub(crate) const fn word(self) -> &'static str {
         match self {
             Self::Recovered => "recovered",
+            Self::Sent => "sent",
             Self::Open => "open",
             Self::Again => "again",
         }

@@ -4,6 +4,7 @@
 
 mod items;
 mod plan;
+mod settle;
 mod show;
 mod watch;
 
@@ -11,9 +12,9 @@ use dlo_core::id::ReplayId;
 use serde_json::{Map, Value, json};
 
 use super::now;
-use crate::args::{PaceArgs, ReplayArgs, ReplayCommand, SettleArgs, StartArgs};
+use crate::args::{PaceArgs, ReplayArgs, ReplayCommand, StartArgs};
 use crate::client::{Client, Pages, age_of, text_of};
-use crate::exit::{Exit, Failure, Outcome};
+use crate::exit::{Failure, Outcome};
 use crate::output::{Align, Out, Table, Tone, bar, clean, count, cut, letters, say};
 
 pub(super) fn run(args: ReplayArgs) -> Outcome {
@@ -40,7 +41,7 @@ pub(super) fn run(args: ReplayArgs) -> Outcome {
             }
             told(out, &client.post(&path(id, "/pace"), &Value::Object(body))?)
         }
-        ReplayCommand::Settle(args) => settle(&client, out, &args),
+        ReplayCommand::Settle(args) => settle::run(&client, out, &args),
     }
 }
 
@@ -112,33 +113,6 @@ fn approve(client: &Client, out: Out, id: ReplayId) -> Outcome {
     let given = replay.get("approvals").and_then(Value::as_array).map_or(0, Vec::len);
     out.line(format!("approved: {given} of {}", number(&replay, "approvals_needed")))?;
     out.line(format!("start it by: dlo replay start {id} --yes"))
-}
-
-fn settle(client: &Client, out: Out, args: &SettleArgs) -> Outcome {
-    if !args.yes {
-        let replay = client.get(&path(args.id, ""), &[])?;
-        if out.json {
-            return out.value(&replay);
-        }
-        let meant =
-            if args.letters.is_empty() { number(&replay, "in_doubt") } else { args.letters.len() as u64 };
-        out.line(format!("{} would be settled as {}", letters(meant), args.outcome.word()))?;
-        return out.line("nothing was changed; --yes does it");
-    }
-    let mut body = json!({ "outcome": args.outcome.word(), "reason": args.reason });
-    if !args.letters.is_empty() {
-        body["letters"] = json!(args.letters);
-    }
-    let answer = client.post(&path(args.id, "/settle"), &body)?;
-    if out.json {
-        return out.value(&answer);
-    }
-    let settled = number(&answer, "settled");
-    out.line(format!("{} settled as {}", letters(settled), args.outcome.word()))?;
-    if settled == 0 {
-        return Err(Failure::new(Exit::Refused, "no such letter of this replay is in doubt"));
-    }
-    Ok(())
 }
 
 /// Where the replay stands, in one line.

@@ -69,6 +69,7 @@ fn letters_and_replays() -> Vec<Route> {
         reads("/api/v1/replays", replays::list),
         reads("/api/v1/replays/{id}", replays::show),
         reads("/api/v1/replays/{id}/items", replays::items),
+        reads("/api/v1/replays/{id}/doubts", replays::doubts),
         writes("/api/v1/replays/{id}/start", replays::start),
         writes("/api/v1/replays/{id}/pause", replays::pause),
         writes("/api/v1/replays/{id}/resume", replays::resume),

@@ -4,6 +4,7 @@
 //! cancelling move the stored replay, and whoever has it in hand obeys the record.
 
 mod consumers;
+mod doubts;
 mod out;
 mod plan;
 mod receipts;
@@ -24,10 +25,11 @@ use crate::office::Office;
 use crate::query_text::{Id, Params, page};
 
 pub(crate) use consumers::hear;
+pub(crate) use doubts::{doubts, settle};
 pub(crate) use out::ReplayOut;
 pub(crate) use plan::plan;
 pub(crate) use receipts::receive;
-pub(crate) use steer::{adjust, approve, cancel, pause, resume, settle, start};
+pub(crate) use steer::{adjust, approve, cancel, pause, resume, start};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

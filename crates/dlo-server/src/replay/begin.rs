@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::calls::{Did, End, Kind};
 use super::flaw::Flaw;
-use super::hand::TTL;
+use super::hand::{TTL, group};
 use super::note::{Note, outcomes};
 use super::outcome::Question;
 use super::runner::{BREAK, EVERY, Runner};
@@ -117,17 +117,8 @@ impl Runner {
         }
     }
 
-    /// Whose progress tells what became of the letters: the group in which they died, or the one that the config names for
-    /// those that do not say. Of letters of several groups no single one can tell.
     pub(super) fn group(&self) -> Option<String> {
-        let named = &self.hand.target.group;
-        let elsewhere = self.hand.queue(&self.replay.settings.target) != self.hand.target.queue;
-        if elsewhere || self.replay.by_class.is_empty() {
-            return named.clone();
-        }
-        let mut groups = self.replay.by_class.iter().map(|kind| kind.consumer.as_ref().or(named.as_ref()));
-        let first = groups.next().flatten();
-        groups.all(|other| other == first).then(|| first.cloned()).flatten()
+        group(&self.replay, &self.hand.target)
     }
 
     fn begin_steps(&mut self, orders: &Orders) {

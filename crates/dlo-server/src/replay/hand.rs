@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use dlo_core::broker::{Broker, LostConfirm, Publisher};
 use dlo_core::id::ReplayId;
-use dlo_core::replay::Target;
+use dlo_core::replay::{Replay, Target};
 use dlo_core::time::Timestamp;
 use dlo_store::replays::{Replays, Run};
 use dlo_store::{Deed, Lease};
@@ -109,4 +109,17 @@ impl Hand {
     pub(super) async fn fence(&self) -> Result<Arc<dyn Publisher>, dlo_core::broker::BrokerError> {
         self.broker().fenced_publisher(&dlo_store::replays::lease_name(self.id)).await
     }
+}
+
+/// The group whose progress tells the outcome: the one in which the letters died, or the one that the config names for
+/// letters that do not say. Of letters of several groups no single one can tell.
+pub(super) fn group(replay: &Replay, target: &ReplayTarget) -> Option<String> {
+    let named = &target.group;
+    let elsewhere = replay.settings.target.named().is_some_and(|queue| queue != target.queue);
+    if elsewhere || replay.by_class.is_empty() {
+        return named.clone();
+    }
+    let mut groups = replay.by_class.iter().map(|kind| kind.consumer.as_ref().or(named.as_ref()));
+    let first = groups.next().flatten();
+    groups.all(|other| other == first).then(|| first.cloned()).flatten()
 }

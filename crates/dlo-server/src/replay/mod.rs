@@ -14,6 +14,7 @@ mod calls;
 mod desk;
 mod doubts;
 mod engine;
+mod evidence;
 mod flaw;
 mod hand;
 mod note;
@@ -41,6 +42,7 @@ use dlo_store::{DynStore, Lease, StoreError};
 use tokio_util::sync::CancellationToken;
 
 pub use desk::{ReplayDesk, Speaker, Standing};
+pub(crate) use evidence::{Evidence, QueueEvidence, evidence};
 
 use crate::office::Office;
 use crate::process;

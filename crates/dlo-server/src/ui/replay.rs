@@ -4,6 +4,7 @@
 
 mod changed;
 mod command;
+mod evidence;
 mod items;
 mod onward;
 mod plan;
@@ -81,6 +82,8 @@ struct ReplayPage {
     waits: Option<String>,
     rate: Option<String>,
     came_back: u64,
+    /// What is known around its letters in doubt.
+    evidence: Vec<String>,
     plan: Plan,
     steering: Steering,
     children: Vec<ReplayLine>,
@@ -136,6 +139,7 @@ pub(crate) async fn page(
         waits: standing.filter(|_| active).and_then(|standing| standing.waits),
         rate,
         came_back: replay.counts.failed_again(),
+        evidence: evidence::read(&office, &replay, now).await?,
         plan: Plan::new(&replay, &office, now),
         steering: Steering::new(&replay, who.as_ref().map(|Extension(proven)| proven), now),
         children: children.iter().map(|child| ReplayLine::new(child, now)).collect(),

@@ -219,3 +219,72 @@ async fn a_server_on_postgres_that_was_killed_sends_again_within_3_s_of_its_rest
     let server = format!("database = \"{}\"", database.url);
     few_are_in_doubt("shared-doubts", &Rabbitmq::shared().await.url(), &server, rounds(3)).await;
 }
+
+/// Of one replay that was killed: those that are in the queue are settled as sent, the others are sent again.
+#[tokio::test(flavor = "multi_thread")]
+async fn doubts_are_settled_in_bulk_and_the_evidence_is_shown_on_page_cli_and_api() {
+    let depot = Depot::open("settled-doubts", &Rabbitmq::shared().await.url(), "").await;
+    let (office, plan, letters) = running(&depot, 1).await;
+    let (office, doubts, _) = struck(&depot, office, &plan, 1);
+    undisturbed(&office, &plan);
+    let in_doubt = doubts[0].len() as u64;
+    let path = format!("/api/v1/replays/{}/doubts", id(&plan));
+    let evidence = office.get(&path);
+    let queue = &evidence["evidence"][0]["queues"][0];
+    assert_eq!((number(&evidence, "in_doubt"), &queue["queue"]), (in_doubt, &json!(depot.line.queue)));
+    let waiting = number(queue, "depth");
+    assert!(waiting >= letters - in_doubt && waiting <= letters, "{evidence}");
+    let settle = ["replay", "settle", id(&plan), "--reason", "the queue was read", "--as"];
+    let said = office.dlo(&[&settle[..], &["again"]].concat()).ok();
+    for shown in ["in doubt, intended from", "wait", "came back", "nothing was changed"] {
+        assert!(said.contains(shown), "{shown}: {said}");
+    }
+    let page = page(&office, &plan);
+    assert!(page.contains("in doubt: the first send began") && page.contains(" wait"), "{page}");
+
+    let (queue, _) = depot.in_the_queue((letters - in_doubt) as usize).await;
+    let items = items_in_doubt(&office, &plan);
+    let letter = |item: &Value| item["letter"].as_str().unwrap().to_owned();
+    let there: Vec<String> =
+        items.iter().filter(|item| queue.contains(&number(item, "number"))).map(letter).collect();
+    let body = json!({ "outcome": "sent", "letters": there, "reason": "it is in the queue" });
+    let answer = settled(&office, &plan, &body);
+    assert_eq!(number(&answer, "settled"), there.len() as u64, "{answer}");
+    // Repeated, it finds nothing left to do.
+    assert_eq!(number(&settled(&office, &plan, &body), "settled"), 0);
+    let left = in_doubt - there.len() as u64;
+    assert_eq!(number(&answer, "in_doubt"), left, "{answer}");
+    if left > 0 {
+        let said = office.dlo(&[&settle[..], &["again", "--yes"]].concat()).ok();
+        assert!(said.contains("settled as again"), "{said}");
+    }
+    assert_eq!(number(&office.get(&path), "in_doubt"), 0);
+    until("it is over", || {
+        let state = replay(&office, &plan)["state"].clone();
+        if state == "paused" {
+            office.dlo(&["replay", "resume", id(&plan)]).ok();
+        }
+        state == "completed"
+    });
+    let (again, twice) = depot.in_the_queue(left as usize).await;
+    eprintln!(
+        "settled in bulk: {in_doubt} in doubt, {} were in the queue, {left} were sent again",
+        there.len()
+    );
+    assert_eq!((again.len() as u64, twice, again.intersection(&queue).count()), (left, 0, 0));
+    assert_eq!(number(&replay(&office, &plan), "sent"), letters);
+    let timeline = office.get(&format!("/api/v1/letters/{}/timeline", letter(&items[0])));
+    assert!(timeline.to_string().contains("the queue"), "each letter has its audit row: {timeline}");
+    office.dlo(&["audit", "verify"]).ok();
+}
+
+fn page(office: &Office, plan: &Value) -> String {
+    let url = format!("{}/replays/{}", office.address, id(plan));
+    ureq::get(url).call().unwrap().body_mut().read_to_string().unwrap()
+}
+
+fn settled(office: &Office, plan: &Value, body: &Value) -> Value {
+    let url = format!("{}/api/v1/replays/{}/settle", office.address, id(plan));
+    let request = ureq::post(url).header("content-type", "application/json");
+    request.send(body.to_string()).unwrap().body_mut().read_json().unwrap()
+}

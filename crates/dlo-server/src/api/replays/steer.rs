@@ -1,4 +1,4 @@
-//! Start, pause, resume, cancel, approve, change the pace, settle doubts.
+//! Start, pause, resume, cancel, approve, change the pace.
 //!
 //! Each moves the stored replay from where it stands. Of a replay with children the one whose turn it is is moved, and
 //! the parent with it. The desk is rung afterwards, so that a pause is obeyed at once.
@@ -10,11 +10,11 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{Request, StatusCode};
 use axum::response::{IntoResponse, Response};
-use dlo_core::id::{LetterId, ReplayId};
+use dlo_core::id::ReplayId;
 use dlo_core::replay::family::first_state;
-use dlo_core::replay::{ItemState, PlannerIdentity, Replay, ReplayState, Settings};
-use dlo_store::replays::{Settling, Turn};
-use dlo_store::{Deed, Page, StoreError};
+use dlo_core::replay::{PlannerIdentity, Replay, ReplayState, Settings};
+use dlo_store::replays::Turn;
+use dlo_store::{Deed, StoreError};
 use serde::Deserialize;
 
 use super::ReplayOut;
@@ -24,7 +24,7 @@ use crate::automation;
 use crate::body;
 use crate::guard::Proven;
 use crate::office::Office;
-use crate::query_text::{self, Author, Id};
+use crate::query_text::{Author, Id};
 
 /// How often a family is looked at to see that it stands as asked: it moves on by itself meanwhile.
 const ROUNDS: usize = 5;
@@ -287,79 +287,6 @@ pub(crate) async fn adjust(
     }
     office.replays.ring();
     answer(&office, id).await
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Settle {
-    /// `recovered`: it was handled. `open`: it was not, and is anybody's again. `again`: it is sent once more.
-    outcome: Outcome,
-    /// Which of them; all that are in doubt, if not said.
-    letters: Option<Vec<LetterId>>,
-    reason: Option<String>,
-}
-
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Outcome {
-    Recovered,
-    Open,
-    Again,
-}
-
-pub(crate) async fn settle(
-    State(office): State<Arc<Office>>,
-    Author(author): Author,
-    Id(id): Id<ReplayId>,
-    request: Request<Body>,
-) -> Answer<Response> {
-    let asked: Settle = body::json(request, &office).await?;
-    let reason = query_text::note("reason", asked.reason)?.ok_or_else(|| {
-        Problem::unprocessable("no_reason", "say how it was found out; the audit log keeps it")
-            .field("reason")
-    })?;
-    let how = match asked.outcome {
-        Outcome::Recovered => Settling::Recovered,
-        Outcome::Open => Settling::Open,
-        Outcome::Again => Settling::FoundUnsent,
-    };
-    let deed = Deed { author, reason: Some(reason), reference: None };
-    let mut settled = 0;
-    let parts = office.store.children(id).await?;
-    let ids = if parts.is_empty() { vec![id] } else { parts.iter().map(|part| part.id).collect() };
-    for part in ids {
-        let numbers = in_doubt(&office, part, asked.letters.as_deref()).await?;
-        settled += office.store.settle(part, &numbers, how, &deed, office.now()).await?;
-    }
-    office.replays.ring();
-    Ok(Json(serde_json::json!({ "settled": settled })).into_response())
-}
-
-/// The numbers of the items that are in doubt, and sent ones where they are named.
-async fn in_doubt(office: &Office, id: ReplayId, letters: Option<&[LetterId]>) -> Answer<Vec<u64>> {
-    let mut numbers = Vec::new();
-    let states: &[ItemState] = match letters {
-        None => &[ItemState::InDoubt],
-        Some(_) => &[
-            ItemState::InDoubt,
-            ItemState::Sent,
-            ItemState::Presumed,
-            ItemState::SuspectedReturn,
-            ItemState::Unknown,
-        ],
-    };
-    for state in states {
-        let mut page = Page::first(Page::MOST);
-        loop {
-            let found = office.store.items(id, Some(*state), &page).await?;
-            let meant =
-                found.items.iter().filter(|item| letters.is_none_or(|meant| meant.contains(&item.letter)));
-            numbers.extend(meant.map(|item| item.number));
-            let Some(next) = found.next else { break };
-            page.cursor = Some(next);
-        }
-    }
-    Ok(numbers)
 }
 
 fn not_now(found: ReplayState, what: &str) -> Problem {

@@ -93,7 +93,7 @@ async fn of_one(office: &Office, replay: &Replay) -> Result<Evidence, StoreError
         asked_at: office.now(),
         queues: queues(office, replay).await?,
         confirmed: replay.counts.get(ItemState::Confirmed),
-        came_back: replay.counts.get(ItemState::Returned),
+        came_back: replay.counts.failed_again(),
         came_back_since,
     })
 }

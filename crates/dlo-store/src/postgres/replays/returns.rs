@@ -1,4 +1,4 @@
-//! Messages that come back without our headers: which sent item an arriving letter belongs to, and what becomes of it.
+//! Messages that come back without our headers: finds the sent item of an arriving letter and counts it.
 //!
 //! `dlo-core/src/replay/returns.rs` decides. Only replays with marks are asked, at most two index lookups for each of them
 //! and each letter. Where no replay has marks, a batch pays for one lookup.

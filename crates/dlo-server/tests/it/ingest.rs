@@ -121,7 +121,7 @@ async fn a_payload_comes_back_byte_for_byte() {
     let spaced = office.letter(r#"{"source":"a","payload":{ "b" : 1.0, "a":"\u00e9" }}"#).await;
     let reply = office.get(&format!("/api/v1/letters/{spaced}/payload")).await;
     assert_eq!(reply.body, br#"{ "b" : 1.0, "a":"\u00e9" }"#);
-    assert_eq!(reply.headers["content-type"], "application/json");
+    assert_eq!(reply.headers["content-type"], "text/plain; charset=utf-8");
     assert_eq!(reply.headers["x-content-type-options"], "nosniff");
     assert!(reply.headers["content-disposition"].starts_with("attachment"));
     let raw = office.letter(r#"{"source":"a","payload_base64":"AP8Q","content_type":"image/png"}"#).await;

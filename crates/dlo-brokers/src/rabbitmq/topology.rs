@@ -19,8 +19,9 @@ use super::seat::short;
 use super::table::long_string;
 use super::{RabbitmqBroker, Shared};
 
-/// How far the server's delivery limit lies above the runtime's attempts: pauses and restarts count as deliveries too.
-const SLACK: u32 = 10;
+/// How far the server's delivery limit lies above the runtime's attempts: pauses, restarts and kills count as deliveries
+/// too. The runtime finds pills by itself, so the limit is only for what brings it down before that.
+const SLACK: u32 = 100;
 
 /// A queue that should be there.
 struct Wanted {

@@ -30,8 +30,9 @@ const CONNECTIONS: usize = 16;
 /// How long a call waits for a connection before it says that the database did not answer.
 const PATIENCE: Duration = Duration::from_secs(15);
 /// A transaction of a process that stands still is ended by the server after this long: its locks would keep every other
-/// process from taking over. Longer than any call of ours pauses between two statements.
-const STANDSTILL: &str = "SET idle_in_transaction_session_timeout = '15s'";
+/// process from taking over, and another server takes a replay over within 15 s. Longer than any call of ours pauses
+/// between two statements.
+const STANDSTILL: &str = "SET idle_in_transaction_session_timeout = '10s'";
 /// The oldest version whose dialect is used here.
 const OLDEST: i32 = 150_000;
 /// Names the advisory lock under which migrations run: `dlo` in ASCII.
@@ -173,7 +174,7 @@ mod tests {
         let database = dlo_testkit::harness::postgres::Postgres::shared().await.database().await;
         let client = pool(&database.url).unwrap().get().await.unwrap();
         let limit = client.query_one("SHOW idle_in_transaction_session_timeout", &[]).await.unwrap();
-        assert_eq!(limit.get::<_, String>(0), "15s");
+        assert_eq!(limit.get::<_, String>(0), "10s");
     }
 
     #[test]

@@ -20,10 +20,10 @@ pub const IN_FLIGHT: u64 = 2_000;
 /// The same where the broker cannot tell what became of a send: a person settles what is in doubt.
 pub const UNCERTAIN: u64 = 600;
 /// Where the broker cannot tell, letters that are intended and not written to its connection, at most: a crash leaves them
-/// in doubt although they never left. 64 are promised; the rest is for what a connection loses when it is cut.
-pub const UNWRITTEN: u64 = 48;
+/// in doubt although they never left. 64 are promised: a connection that is cut may lose as many that were just written.
+pub const UNWRITTEN: u64 = 32;
 /// The same at more than 1,500 messages a second, in seconds of the rate, and without a limit.
-const UNWRITTEN_FAST: f64 = 0.032;
+const UNWRITTEN_FAST: f64 = 0.02;
 pub const UNWRITTEN_MOST: u64 = 400;
 /// Sends whose records wait for each other, so that one transaction takes many.
 pub const RECORDS: usize = 100;

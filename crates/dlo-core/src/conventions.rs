@@ -4,6 +4,7 @@
 //! knows stays as raw headers. Pure: a letter that is only a pointer says so, and whoever can fetch makes it whole.
 //! Header names are looked at once, and a payload is read as JSON only where no client has told its story in headers.
 
+mod added;
 mod body;
 mod catalogue;
 pub mod emit;
@@ -12,6 +13,7 @@ mod mapper;
 mod number;
 mod order;
 mod scan;
+mod take_off;
 mod time;
 mod value;
 mod view;
@@ -20,12 +22,13 @@ mod well_known;
 use serde::Serialize;
 
 use crate::attempt::History;
-use crate::message::Message;
+use crate::message::{Headers, Message};
 use crate::origin::{BrokerKind, Origin};
 use crate::reason::Reason;
 use crate::time::Timestamp;
 
 pub use mapper::{Fields, Mapper, OneOrMany};
+pub(crate) use take_off::{added_headers, has_added, take_off_fields};
 pub use well_known::message_id;
 
 /// Records of one batch that become letters; of a larger one the first ones do, and the rest is counted.
@@ -65,6 +68,12 @@ pub struct Reading {
     pub exchange: Option<String>,
     /// RabbitMQ: the routing key it had been published with.
     pub routing_key: Option<String>,
+    /// RabbitMQ: further routing keys that the producer named (`CC`).
+    #[serde(skip)]
+    pub copies: Vec<String>,
+    /// RabbitMQ: the time to live that the producer gave it, in milliseconds.
+    #[serde(skip)]
+    pub expiration: Option<String>,
     pub held: Held,
     /// Records of a batch beyond [`BATCH`].
     pub left_out: u64,
@@ -113,12 +122,42 @@ pub fn read_with(message: &Message, found: Found<'_>, mapper: &Mapper) -> Readin
     reading
 }
 
-/// Whether a header of that name tells of a failure, in any convention: what a replay takes off.
+/// Whether a header of that name tells of a failure, in any convention whose names no application uses: what a replay
+/// takes off.
 pub fn tells_of_a_failure(name: &str) -> bool {
-    let bare = crate::message::transport_fact(name).unwrap_or(name);
-    let bare = bare.strip_prefix("annotation:").unwrap_or(bare);
-    catalogue::ALL.iter().flat_map(|convention| convention.strip).any(|mark| mark.is(bare, false))
+    let bare = bare(name);
+    let sure = catalogue::ALL.iter().filter(|convention| !PLAIN.contains(&convention.id));
+    sure.flat_map(|convention| convention.strip).any(|mark| mark.is(bare, false))
         || mapper::tells_of_a_failure(bare)
+}
+
+/// Conventions with plain names, such as `ErrorCode` and `failed-at`: one of them alone proves nothing.
+const PLAIN: [&str; 7] =
+    ["brighter", "karafka.pro", "lambda.async", "pulsar", "rocketmq", "silverback", "wolverine"];
+
+/// Conventions with plain names, if the message has at least two of their headers. All headers of these are taken off.
+#[derive(Debug)]
+pub(crate) struct PlainStories(Vec<&'static [catalogue::Mark]>);
+
+impl PlainStories {
+    pub(crate) fn of(headers: &Headers) -> Self {
+        let is = |marks: &[catalogue::Mark], name: &str| marks.iter().any(|mark| mark.is(bare(name), false));
+        let plain = catalogue::ALL.iter().filter(|convention| PLAIN.contains(&convention.id));
+        let of_two = |marks: &&'static [catalogue::Mark]| {
+            headers.iter().filter(|header| is(marks, &header.name)).take(2).count() == 2
+        };
+        Self(plain.map(|convention| convention.strip).filter(of_two).collect())
+    }
+
+    pub(crate) fn have(&self, name: &str) -> bool {
+        self.0.iter().flat_map(|marks| marks.iter()).any(|mark| mark.is(bare(name), false))
+    }
+}
+
+/// A header's name as a convention writes it, without what an adapter puts in front.
+fn bare(name: &str) -> &str {
+    let bare = crate::message::transport_fact(name).unwrap_or(name);
+    bare.strip_prefix("annotation:").unwrap_or(bare)
 }
 
 /// The ids of all conventions, in no particular order.

@@ -5,6 +5,7 @@
 //! `dlo-truncated` says so. Decoding never fails: what is not understood is left alone as a raw header, and
 //! the last header of a name speaks, because it is the outermost writer's.
 
+mod amqp;
 mod death;
 mod fit;
 mod hop;
@@ -23,13 +24,14 @@ use crate::reason::Reason;
 use crate::time::Timestamp;
 use crate::verdict::VerdictKind;
 
+pub use amqp::{Published, is_parked};
 pub use death::{death_mark, decode, encode, mark_redelivered};
 pub use fit::{BodyTooLarge, size};
 pub use hop::{RetryHop, decode_hop, encode_hop, hop_headers};
 pub use names::VERSION;
 pub use pointer::{body_elsewhere, point_elsewhere};
 pub use replay::{ReplayMark, aim_at, mark_replayed, replay_mark, target_group};
-pub use strip::strip_for_replay;
+pub use strip::{is_reserved, strip_for_replay, strip_message};
 
 /// One death as headers tell it. What was not there, or was no sense, is `None`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]

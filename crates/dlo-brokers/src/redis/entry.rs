@@ -6,12 +6,14 @@
 //! bytes that are not text), headers and no payload. Facts of the transport remember which it was, so that an entry that
 //! is published again has the same fields in the same order; headers that were added stand behind them.
 //!
-//! What Redis has no place for is written under names that begin with `dlo:`: the key, headers without a value, and where
-//! an object ends and headers begin.
+//! What Redis has no place for is written under names that begin with `dlo:`: the key, headers without a value, and, only
+//! where headers of others follow an object, the place where headers begin. Fields whose names are ours alone (`dlo-…`,
+//! the marks of a replay) are headers in every entry.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
+use dlo_core::envelope::is_reserved;
 use dlo_core::message::{Message, Payload, is_transport};
 use dlo_core::origin::BrokerKind;
 
@@ -25,7 +27,7 @@ pub(super) const GUESSES: [&str; 5] = ["payload", "data", "body", "message", "va
 const KEY: &[u8] = b"dlo:key";
 /// A header without a value; the field's value is its name.
 const ABSENT: &[u8] = b"dlo:absent";
-/// Everything behind it is headers, in an entry without a payload field.
+/// Everything behind it is headers, in an entry without a payload field. Written only before headers of others.
 const HEADERS: &[u8] = b"dlo:headers";
 const MARK: &[u8] = b"1";
 /// Before a header's name that would be read as one of these.
@@ -76,23 +78,33 @@ fn payload_at(fields: &[Field], configured: Option<&str>) -> Option<usize> {
 
 fn read_without_payload(mut fields: Vec<Field>, message: &mut Message) {
     let end = fields.iter().position(|(name, value)| name == HEADERS && value == MARK);
-    let end = end.filter(|end| end + 1 < fields.len());
-    let mut headers = end.map(|end| fields.split_off(end)).unwrap_or_default();
-    match object::from_fields(&fields) {
+    let end = end.filter(|end| end + 1 < fields.len()).unwrap_or(fields.len());
+    let (added, own): (Vec<&Field>, Vec<&Field>) =
+        fields[..end].iter().partition(|(name, _)| is_reserved_field(name));
+    let own: Vec<Field> = own.into_iter().cloned().collect();
+    let headers = match object::from_fields(&own) {
         Some(json) => {
             message.payload = Payload::from(json);
             message.headers.push_transport(BrokerKind::Redis, LAYOUT, OBJECT);
-            headers.drain(..headers.len().min(1));
+            let added: Vec<Field> = added.into_iter().cloned().collect();
+            added.into_iter().chain(fields.drain(end..).skip(1)).collect()
         }
         None => {
             message.headers.push_transport(BrokerKind::Redis, LAYOUT, BARE);
-            fields.append(&mut headers);
-            headers = fields;
+            fields
         }
-    }
+    };
     for (name, value) in headers {
         read_header(name, value, message);
     }
+}
+
+/// Whether a field can only be ours: a mark of a replay, a story of our runtime, or what Redis has no place for. No field
+/// of an application has such a name.
+fn is_reserved_field(name: &[u8]) -> bool {
+    let Ok(name) = std::str::from_utf8(name) else { return false };
+    let is_escaped = name.starts_with(ESCAPE) && name.as_bytes() != HEADERS;
+    is_escaped || is_reserved(name) || FACTS.contains(&name)
 }
 
 fn read_header(name: Bytes, value: Bytes, message: &mut Message) {
@@ -127,14 +139,15 @@ pub(super) fn write(message: &Message, configured: Option<&str>) -> Vec<Field> {
     match headers.transport(BrokerKind::Redis, LAYOUT) {
         Some(OBJECT) => {
             if let Some(mut fields) = object::to_fields(&message.payload.0) {
+                // A repair may have brought a field that is read as something else: then it is written as any message.
+                let is_plain = !fields.iter().any(|(name, _)| is_reserved_field(name) || name == HEADERS);
                 let mut behind = Vec::new();
                 write_headers(message, &mut behind);
-                if !behind.is_empty() {
+                if !behind.iter().all(|(name, _)| is_reserved_field(name)) {
                     fields.push((Bytes::from_static(HEADERS), Bytes::from_static(MARK)));
-                    fields.append(&mut behind);
                 }
-                // A repair may have brought a field that is read as a payload: then it is written as any message.
-                if !fields.is_empty() && payload_at(&fields, configured).is_none() {
+                fields.append(&mut behind);
+                if !fields.is_empty() && is_plain && payload_at(&fields, configured).is_none() {
                     return fields;
                 }
             }
@@ -206,7 +219,8 @@ mod tests {
             2 => proptest::sample::select(GUESSES.to_vec()).prop_map(|name| name.as_bytes().to_vec()),
             2 => proptest::sample::select(vec![
                 "dlo:key", "dlo:absent", "dlo:headers", "dlo:dlo:key", "dlo:x", "kafka:topic", "redis:field:!",
-                "redis:layout", "redis:payload-at", "redis:payload-field", "redis:other",
+                "redis:layout", "redis:payload-at", "redis:payload-field", "redis:other", "redis:id",
+                "dlo-replay-id", "dlo-x", "x-replayed-from-dlq",
             ])
             .prop_map(|name| name.as_bytes().to_vec()),
             1 => proptest::collection::vec(any::<u8>(), 0..5),
@@ -261,7 +275,10 @@ mod tests {
             let mut again = write(&read(fields.clone(), configured), configured);
             let mut fields = fields;
             // The office's own names may move: the key goes to the front of the headers. Nothing may change or get lost.
-            if fields.iter().any(|(name, _)| name == KEY || name == HEADERS) {
+            // Facts of a move are not carried on, so what is behind them moves to the front.
+            let is_fact = |name: &Bytes| FACTS.iter().any(|fact| fact.as_bytes() == name);
+            prop_assume!(!fields.iter().any(|(name, _)| is_fact(name)));
+            if fields.iter().any(|(name, _)| is_reserved_field(name) || name == HEADERS) {
                 fields.sort();
                 again.sort();
             }
@@ -276,6 +293,25 @@ mod tests {
             prop_assert_eq!((&again.payload, &again.key), (&message.payload, &message.key));
             prop_assert_eq!(again.headers.last("x-replayed-from-dlq"), message.headers.last("x-replayed-from-dlq"));
         }
+    }
+
+    #[test]
+    fn marks_of_a_replay_stand_behind_flat_fields_without_a_sign_and_never_pile_up() {
+        let flat = || vec![(Bytes::from("order"), Bytes::from("7")), ("sku".into(), "A-1".into())];
+        let mut message = read(flat(), None);
+        for _ in 0..3 {
+            message.headers.remove_where(is_reserved);
+            message.headers.push_text("x-replayed-from-dlq", "letter");
+            message.headers.push_text("dlo-replay-id", "send");
+            let fields = write(&message, None);
+            let names: Vec<&[u8]> = fields.iter().map(|(name, _)| &name[..]).collect();
+            assert_eq!(names, [&b"order"[..], b"sku", b"x-replayed-from-dlq", b"dlo-replay-id"]);
+            message = read(fields, None);
+        }
+        message.headers.push_text("tenant", "acme");
+        let fields = write(&message, None);
+        assert!(fields.iter().any(|(name, _)| name == HEADERS), "a header of others needs the sign");
+        assert_eq!(read(fields, None), message);
     }
 
     #[test]

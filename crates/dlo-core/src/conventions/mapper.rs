@@ -6,7 +6,10 @@
 
 mod builtin;
 mod fields;
+mod flat;
 mod json;
+mod nested;
+mod wrapped;
 
 use serde::Deserialize;
 
@@ -40,6 +43,20 @@ pub struct Mapper {
     pub key: OneOrMany,
     /// Dotted paths to an object with the original headers.
     pub original_headers: OneOrMany,
+    /// Names of headers, and of fields of a Redis entry, that the failing consumer adds: a replay takes them off.
+    pub take_off: OneOrMany,
+    /// Names that a replay never takes off, whatever a convention says.
+    pub keep: OneOrMany,
+}
+
+impl Mapper {
+    pub(super) fn takes_off(&self, name: &str) -> bool {
+        self.take_off.iter().any(|named| named.eq_ignore_ascii_case(name))
+    }
+
+    pub(super) fn keeps(&self, name: &str) -> bool {
+        self.keep.iter().any(|named| named.eq_ignore_ascii_case(name))
+    }
 }
 
 impl Default for Mapper {
@@ -52,6 +69,8 @@ impl Default for Mapper {
             payload_base64: false,
             key: OneOrMany::default(),
             original_headers: OneOrMany::default(),
+            take_off: OneOrMany::default(),
+            keep: OneOrMany::default(),
         }
     }
 }
@@ -62,7 +81,8 @@ pub(super) fn read_into(mapper: &Mapper, view: &View<'_>, stories: &mut Vec<Stor
     let position = view.message.headers.len();
     let story = |id, reading| Story { id, writer: Writer::Client, position, reading };
     let headers = fields::from_headers(&mapper.headers, view)
-        .or_else(|| (mapper.builtin && !told).then(|| builtin::headers(view)).flatten());
+        .or_else(|| (mapper.builtin && !told).then(|| builtin::headers(view)).flatten())
+        .or_else(|| (mapper.builtin && !told).then(|| flat::read(mapper, view)).flatten());
     if let Some(reading) = headers {
         stories.push(story(HEADERS, reading));
     }

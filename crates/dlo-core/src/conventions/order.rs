@@ -137,6 +137,7 @@ fn forget_waiting_rooms(stories: &mut [Story], view: &View<'_>) {
             story.reading.origin = None;
             story.reading.exchange = None;
             story.reading.routing_key = None;
+            story.reading.copies.clear();
             story.reading.first_failed_at = None;
         }
     }
@@ -172,8 +173,12 @@ fn join(outer: &mut Reading, inner: Reading) {
         replace(&mut outer.origin, inner.origin);
     }
     replace(&mut outer.message_id, inner.message_id);
+    if inner.exchange.is_some() {
+        outer.copies = inner.copies;
+    }
     replace(&mut outer.exchange, inner.exchange);
     replace(&mut outer.routing_key, inner.routing_key);
+    replace(&mut outer.expiration, inner.expiration);
     replace(&mut outer.published_at, inner.published_at);
     replace(&mut outer.first_failed_at, inner.first_failed_at);
 }

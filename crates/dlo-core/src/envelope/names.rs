@@ -29,6 +29,13 @@ pub(super) const ORIGIN_PARTITION: &str = "dlo-origin-partition";
 pub(super) const ORIGIN_OFFSET: &str = "dlo-origin-offset";
 pub(super) const ORIGIN_MESSAGE_ID: &str = "dlo-origin-message-id";
 pub(super) const ORIGIN_TIMESTAMP: &str = "dlo-origin-timestamp";
+/// RabbitMQ: how the producer published it. The server keeps no such thing for a copy that is published by a client.
+pub(super) const ORIGIN_EXCHANGE: &str = "dlo-origin-exchange";
+pub(super) const ORIGIN_ROUTING_KEY: &str = "dlo-origin-routing-key";
+pub(super) const ORIGIN_COPIES: &str = "dlo-origin-cc";
+pub(super) const ORIGIN_EXPIRATION: &str = "dlo-origin-expiration";
+/// `0` where the producer gave none.
+pub(super) const ORIGIN_DELIVERY_MODE: &str = "dlo-origin-delivery-mode";
 pub(super) const CONSUMER_GROUP: &str = "dlo-consumer-group";
 pub(super) const CONSUMER_ID: &str = "dlo-consumer-id";
 pub(super) const CONSUMER_VERSION: &str = "dlo-consumer-version";
@@ -70,6 +77,11 @@ pub(super) const OF_A_FAILURE: &[&str] = &[
     ORIGIN_OFFSET,
     ORIGIN_MESSAGE_ID,
     ORIGIN_TIMESTAMP,
+    ORIGIN_EXCHANGE,
+    ORIGIN_ROUTING_KEY,
+    ORIGIN_COPIES,
+    ORIGIN_EXPIRATION,
+    ORIGIN_DELIVERY_MODE,
     CONSUMER_GROUP,
     CONSUMER_ID,
     CONSUMER_VERSION,

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use crate::office::Office;
 
 /// Bytes of a body that no route needs.
-const SENT: usize = 128 << 20;
-/// Bytes by which the office may grow meanwhile. One JSON body of letters has up to 32 MiB and is held while it is parsed.
-const GROWTH_KIB: u64 = 110 << 10;
+const SENT: usize = 200 << 20;
+/// Bytes by which the office may grow meanwhile: bodies in memory have up to 128 MiB together, and the allocator keeps some.
+const GROWTH_KIB: u64 = 190 << 10;
 const PIECE: usize = 1 << 20;
 /// A client may be silent for 30 s in the middle of a body.
 const SILENCE: Duration = Duration::from_secs(40);

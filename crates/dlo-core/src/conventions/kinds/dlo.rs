@@ -4,7 +4,9 @@
 use super::super::Reading;
 use super::super::catalogue::{Convention, Mark, Writer};
 use super::super::view::View;
-use crate::envelope::{self, Envelope, RetryHop};
+use crate::envelope::{self, Envelope, Published, RetryHop};
+use crate::message::Headers;
+use crate::origin::BrokerKind;
 
 pub(in super::super) const CONVENTION: Convention = Convention {
     id: "dlo",
@@ -17,7 +19,13 @@ pub(in super::super) const CONVENTION: Convention = Convention {
 
 fn read(view: &View<'_>) -> Option<Reading> {
     let headers = &view.message.headers;
-    envelope::decode(headers).map(death).or_else(|| envelope::decode_hop(headers).map(hop))
+    let route = |reading| match view.found.broker {
+        BrokerKind::Rabbitmq => with_route(reading, headers),
+        _ => reading,
+    };
+    envelope::decode(headers)
+        .map(|story| route(death(story)))
+        .or_else(|| envelope::decode_hop(headers).map(hop))
 }
 
 fn death(story: Envelope) -> Reading {
@@ -37,6 +45,20 @@ fn death(story: Envelope) -> Reading {
         first_failed_at: story.first_failed_at,
         failed_at: story.dead_at.or(story.last_failed_at),
         ..Reading::default()
+    }
+}
+
+/// RabbitMQ: how its producer had published it.
+fn with_route(reading: Reading, headers: &Headers) -> Reading {
+    let short = |text: &String| text.len() <= crate::limits::NAME;
+    let published = Published::of(headers);
+    let copies = published.copies.and_then(|list| serde_json::from_str::<Vec<String>>(&list).ok());
+    Reading {
+        exchange: published.exchange.filter(short),
+        routing_key: published.routing_key.filter(short),
+        copies: copies.unwrap_or_default(),
+        expiration: published.expiration.filter(short),
+        ..reading
     }
 }
 

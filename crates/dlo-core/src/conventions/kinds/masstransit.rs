@@ -11,7 +11,12 @@ pub(in super::super) const CONVENTION: Convention = Convention {
     id: "masstransit",
     writer: Writer::Client,
     marks: &[Mark::Name("MT-Fault-ExceptionType"), Mark::Name("MT-Reason")],
-    strip: &[Mark::Name("MT-Reason"), Mark::Name("MT-Redelivery-Count"), Mark::Prefix("MT-Fault-")],
+    strip: &[
+        Mark::Name("MT-Reason"),
+        Mark::Name("MT-Redelivery-Count"),
+        Mark::Prefix("MT-Fault-"),
+        Mark::Prefix("MT-Host-"),
+    ],
     read,
 };
 

@@ -34,6 +34,8 @@ pub(in super::super) const CONVENTION: Convention = Convention {
 const DEATHS_1_0: &str = "amqp1:annotation:x-opt-deaths";
 /// Entries that are read; a cycle of more queues than this is told by its newest ones.
 const ENTRIES: usize = 64;
+/// Routing keys of one entry that are read.
+const KEYS: usize = 64;
 
 /// One entry. The time is that of the first such death, but of the last where AMQP 1.0 tells it.
 struct Entry {
@@ -44,6 +46,9 @@ struct Entry {
     last: Option<Timestamp>,
     exchange: Option<String>,
     routing_key: Option<String>,
+    /// Behind the routing key: what `CC` named.
+    copies: Vec<String>,
+    expiration: Option<String>,
 }
 
 fn read(view: &View<'_>) -> Option<Reading> {
@@ -65,6 +70,9 @@ fn read(view: &View<'_>) -> Option<Reading> {
         message_id,
         exchange: first.and_then(|entry| entry.exchange.clone()).or_else(|| named("x-first-death-exchange")),
         routing_key: first.and_then(|entry| entry.routing_key.clone()),
+        copies: first.map(|entry| entry.copies.clone()).unwrap_or_default(),
+        // The server takes the expiration off at the first death, so at most one entry has it.
+        expiration: entries.iter().rev().find_map(|entry| entry.expiration.clone()),
         reason,
         attempts: attempts(view, &entries),
         first_failed_at: entries.iter().filter_map(|entry| entry.first).min(),
@@ -100,7 +108,8 @@ fn entry(view: &View<'_>, body: &Body<'_>) -> Entry {
         value.bytes().and_then(|bytes| std::str::from_utf8(bytes).ok()).map(str::to_owned)
     };
     let short = |text: &String| text.len() <= crate::limits::NAME;
-    let keys = body.field("routing-keys").and_then(|keys| list(keys, 1));
+    let keys = body.field("routing-keys").and_then(|keys| list(keys, KEYS)).unwrap_or_default();
+    let mut keys = keys.into_iter().map(|key| view.raw(Some(key)).name());
     Entry {
         queue: field("queue").name(),
         reason: field("reason").text().and_then(reason),
@@ -108,7 +117,9 @@ fn entry(view: &View<'_>, body: &Body<'_>) -> Entry {
         first: moment(view, body, "time").or_else(|| moment(view, body, "first-time")),
         last: moment(view, body, "last-time"),
         exchange: text("exchange").filter(short),
-        routing_key: keys.and_then(|keys| view.raw(keys.first().copied()).name()),
+        routing_key: keys.next().flatten(),
+        copies: keys.flatten().collect(),
+        expiration: field("original-expiration").id(),
     }
 }
 

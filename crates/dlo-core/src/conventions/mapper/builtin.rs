@@ -56,7 +56,8 @@ const NAMES: &[(&str, Field)] = &[
 /// The longest name with its `x-`.
 const LONGEST: usize = 32;
 
-fn known(name: &str) -> Option<(&'static str, Field)> {
+/// The field that a name of such a consumer says.
+pub(super) fn known(name: &str) -> Option<(&'static str, Field)> {
     let mut buffer = [0; LONGEST];
     let plain = buffer.get_mut(..name.len())?;
     for (to, from) in plain.iter_mut().zip(name.bytes()) {
@@ -83,27 +84,18 @@ pub(super) fn headers(view: &View<'_>) -> Option<Reading> {
     telling.then(|| draft.finish(view)).flatten()
 }
 
-/// Whether a replay takes a header of that name off: what only a dead letter has. Plain words (`attempts`, `error`) may be the
-/// application's own and stay.
+/// Whether a replay takes a header of that name off, whatever else the message has: what only a dead letter has. Words
+/// that an application may use (`error_message`, `attempts`) are judged together, see `added.rs`.
 pub(in super::super) fn tells_of_a_failure(name: &str) -> bool {
-    const PLAIN: [&str; 8] = [
-        "attempts",
-        "consumer-group",
-        "error",
-        "error-code",
-        "exception",
-        "source-queue",
-        "source-topic",
-        "stacktrace",
-    ];
-    let prefixed = name.get(..2).is_some_and(|head| head.eq_ignore_ascii_case("x-"));
-    let listed = known(name).is_some_and(|(word, _)| prefixed || !PLAIN.contains(&word));
-    let family = ["dlq-", "dlq_", "x-dlq-"];
-    listed
-        || family
-            .iter()
-            .any(|prefix| name.get(..prefix.len()).is_some_and(|head| head.eq_ignore_ascii_case(prefix)))
+    let starts =
+        |prefix: &str| name.get(..prefix.len()).is_some_and(|head| head.eq_ignore_ascii_case(prefix));
+    let listed =
+        known(name).is_some_and(|(word, _)| starts("x-") || ALONE.iter().any(|one| word.starts_with(one)));
+    listed || ["dlq-", "dlq_", "x-dlq-"].iter().any(|prefix| starts(prefix))
 }
+
+/// What words begin with that only a dead letter has.
+const ALONE: [&str; 2] = ["dead-letter-", "original-"];
 
 #[cfg(test)]
 mod tests {
@@ -122,7 +114,9 @@ mod tests {
         {
             assert!(tells_of_a_failure(name), "{name}");
         }
-        for name in ["attempts", "error", "tenant", "x-tenant", "source_queue", "é"] {
+        for name in
+            ["attempts", "error", "error_message", "failed-at", "tenant", "x-tenant", "source_queue", "é"]
+        {
             assert!(!tells_of_a_failure(name), "{name}");
         }
     }

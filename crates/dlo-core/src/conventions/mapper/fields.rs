@@ -132,6 +132,13 @@ impl Draft {
         tells.then_some(reading)
     }
 
+    /// Takes a stack that was put together.
+    pub(super) fn put_stack(&mut self, stack: Option<String>) {
+        if self.reading.error_stack.is_none() {
+            self.reading.error_stack = stack;
+        }
+    }
+
     /// Whether an origin or an error was found so far.
     pub(super) fn has_story(&self) -> bool {
         self.queue.is_some() || has_error(&self.reading)

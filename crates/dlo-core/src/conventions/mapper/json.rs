@@ -1,16 +1,14 @@
 //! JSON envelopes: which field is the payload, which the error, which the origin. The payload inside comes out byte for byte as
 //! it stood there: a text without its quotes, an object as it was written.
 
-use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
-use serde_json::value::RawValue;
-
 use super::super::Reading;
-use super::super::body::{Body, inside, plain};
+use super::super::body::Body;
 use super::super::view::View;
 use super::Mapper;
 use super::fields::{Draft, Field};
-use crate::message::{Headers, Message, Payload};
+use super::wrapped::{self, bytes, original_headers, text};
+use super::{flat, nested};
+use crate::message::Message;
 
 /// Names that only a dead letter's envelope has; one of them is needed.
 const TELLING: &[(&str, Field)] = &[
@@ -103,28 +101,6 @@ const MORE: &[(&str, Field)] = &[
     ("trace_id", Field::TraceId),
 ];
 
-const PAYLOADS: &[&str] = &[
-    "originalMessage",
-    "original_message",
-    "originalPayload",
-    "original_payload",
-    "originalBody",
-    "original_body",
-    "originalValue",
-    "original_value",
-    "originalEvent",
-    "original_event",
-    "payload",
-    "data",
-    "body",
-    "value",
-    "event",
-    "record",
-];
-const KEYS: &[&str] = &["originalKey", "original_key", "messageKey", "message_key", "key"];
-const HEADERS: &[&str] = &["originalHeaders", "original_headers", "headers"];
-const IN_BASE64: &[&str] = &["payloadEncoding", "payload_encoding", "encoding"];
-
 /// What the paths of a user tell.
 pub(super) fn mapped(mapper: &Mapper, view: &View<'_>) -> Option<Reading> {
     let paths: Vec<(Field, &str)> =
@@ -157,24 +133,22 @@ pub(super) fn mapped(mapper: &Mapper, view: &View<'_>) -> Option<Reading> {
 /// What the shapes of typical hand-written consumers tell.
 pub(super) fn guessed(view: &View<'_>) -> Option<Reading> {
     let body = view.body()?;
-    let payload = PAYLOADS.iter().find_map(|name| body.field(name))?;
+    if !nested::may_be_envelope(body) || flat::is_copy(view) {
+        return None;
+    }
+    let scopes = nested::scopes(body);
+    if !wrapped::has_payload(&scopes) {
+        return None;
+    }
     let mut draft = Draft::default();
     take(&mut draft, view, body, TELLING);
-    if !draft.has_story() {
+    let told_above = draft.has_story();
+    if !nested::take(&mut draft, view, &scopes) && !told_above {
         return None;
     }
     take(&mut draft, view, body, MORE);
-    let in_base64 = IN_BASE64.iter().any(|name| view.field(name).text() == Some("base64"))
-        || view.field("isBase64Encoded").text() == Some("true");
-    let unwrapped = Message {
-        payload: bytes(payload, in_base64)?,
-        key: KEYS.iter().find_map(|name| body.field(name)).map(text).or_else(|| view.message.key.clone()),
-        headers: HEADERS
-            .iter()
-            .find_map(|name| body.field(name))
-            .and_then(original_headers)
-            .unwrap_or_else(|| view.message.headers.clone()),
-    };
+    let mut unwrapped = wrapped::message(view, &scopes)?;
+    flat::settle_layout(&mut unwrapped);
     Some(Reading { unwrapped: Some(unwrapped), ..draft.finish(view)? })
 }
 
@@ -185,25 +159,4 @@ fn take(draft: &mut Draft, view: &View<'_>, body: &Body<'_>, names: &[(&str, Fie
             draft.put(*field, &view.raw(Some(raw)));
         }
     }
-}
-
-fn text(raw: &RawValue) -> Payload {
-    Payload::from(plain(raw).into_owned())
-}
-
-fn bytes(raw: &RawValue, in_base64: bool) -> Option<Payload> {
-    if in_base64 && raw.get().starts_with('"') {
-        return BASE64_STANDARD.decode(plain(raw).as_ref()).ok().map(Payload::from);
-    }
-    Some(text(raw))
-}
-
-/// Headers that an envelope keeps as an object of texts.
-fn original_headers(raw: &RawValue) -> Option<Headers> {
-    let mut headers = Headers::new();
-    for (name, value) in inside(raw)?.fields() {
-        let value = (value.get() != "null").then(|| plain(value).into_owned().into());
-        headers.push(name, value);
-    }
-    Some(headers)
 }

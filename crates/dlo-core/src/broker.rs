@@ -13,10 +13,12 @@ use crate::message::{Headers, Message};
 use crate::origin::{BrokerKind, Origin};
 use crate::time::Timestamp;
 
+mod destination;
 mod reading;
 mod sends;
 mod topology;
 
+pub use destination::{Destination, Outgoing, Route};
 pub use reading::{Look, Position, Reader, Seen};
 pub use sends::{Calls, LostConfirm, Publisher, SENDS_REMEMBERED, Written};
 pub use topology::{Gravity, Inspect, QueueState, Topology, TopologyChange, TopologySpec};
@@ -203,28 +205,6 @@ pub trait Settler: Send + Sync + std::fmt::Debug {
     /// connection is [`BrokerError::Unavailable`]: whoever kept it must know that it comes again. After its source was
     /// closed a settlement tells nothing, and is no error.
     async fn settle(&self, settled: Vec<Settled>) -> Result<(), BrokerError>;
-}
-
-/// A message on its way out.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outgoing {
-    pub to: Destination,
-    pub message: Message,
-    /// Visible to consumers not before this is over. Only up to `Capabilities::delayed_publish`.
-    pub delay: Option<Duration>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Destination {
-    pub queue: String,
-    /// Explicit where the origin had one: clients hash keys differently.
-    pub partition: Option<i32>,
-}
-
-impl Destination {
-    pub fn queue(queue: impl Into<String>) -> Self {
-        Self { queue: queue.into(), partition: None }
-    }
 }
 
 /// Where a confirmed message stands now, as far as the broker says.

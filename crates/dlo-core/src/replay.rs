@@ -13,6 +13,7 @@ pub mod family;
 pub mod guard;
 pub mod pace;
 pub mod planner;
+pub mod produced;
 pub mod returns;
 pub mod run;
 mod settings;
@@ -24,7 +25,7 @@ use crate::id::{LetterId, ReplayId};
 use crate::time::Timestamp;
 
 pub use planner::{PlanPolicy, PlanRefusal, PlannerIdentity, SourcePolicy};
-pub use settings::{DoubtPolicy, Guards, Pace, Repairing, Settings, Target};
+pub use settings::{DoubtPolicy, Guards, Pace, Repairing, Settings, Target, Via};
 
 coded! {
     /// Where a replay stands.

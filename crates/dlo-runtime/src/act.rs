@@ -126,7 +126,7 @@ impl Shared {
 
     async fn republish(&self, held: Box<Held>, story: &Story, after: Duration) {
         // The partition it came from, explicitly: clients hash keys differently.
-        let to = Destination { queue: held.place.queue.clone(), partition: held.place.partition };
+        let to = Destination { partition: held.place.partition, ..Destination::queue(&held.place.queue) };
         let aim = Some(self.letters.group.clone()).filter(|_| self.capabilities.groups);
         let content = Content::Retry { hop: Box::new(story.hop()), aim };
         let Held { message, right, weight, .. } = *held;

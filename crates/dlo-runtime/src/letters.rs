@@ -45,7 +45,7 @@ impl Letters {
         let by_crash = self.crash_dlq.clone().filter(|_| death.reason == Reason::Poison);
         let queue =
             by_rule.or(by_crash).or_else(|| self.dlq.clone()).unwrap_or_else(|| format!("{queue}.dlq"));
-        Destination { queue, partition }
+        Destination { partition, ..Destination::queue(queue) }
     }
 
     pub(crate) fn envelope(&self, id: DeathId, story: &Story, death: &Death, now: Timestamp) -> Envelope {

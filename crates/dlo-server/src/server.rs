@@ -168,8 +168,7 @@ impl Server {
         let targets = self.targets.iter().map(|target| (&target.source, &target.broker));
         let brokers = captured.chain(targets).map(facts).collect();
         let office = Office::new(self.config, self.store, self.clock, self.log, self.mask);
-        let by_source = self.targets.iter().map(|target| (target.source.clone(), target.clone()));
-        let targets = by_source.collect();
+        let targets = self.targets.iter().map(|target| (target.source.clone(), target.clone())).collect();
         let office = Arc::new(Office { hooks: self.hooks, brokers, targets, ..office });
         office.assign_owners().await?;
         let stop = CancellationToken::new();

@@ -1,10 +1,12 @@
 //! A message as RabbitMQ carries it, as ours, and back.
 //!
 //! Properties and the route are facts of the transport, `rabbitmq:<property>`; headers are headers. AMQP knows no key: a
-//! key travels in the header `dlo-key` and is a key again on this side. What is sent is always persistent.
+//! key travels in the header `dlo-key` and is a key again on this side. How persistent a message is, and when it expires,
+//! is what its producer said, but for dead letters: `parked.rs`.
 
 use bytes::Bytes;
 use dlo_core::broker::PublishError;
+use dlo_core::envelope::is_parked;
 use dlo_core::message::{Headers, Message, Payload};
 use dlo_core::origin::BrokerKind;
 use dlo_core::time::Timestamp;
@@ -13,13 +15,14 @@ use lapin::types::{AMQPValue, FieldTable, ShortString};
 use serde_json::Value as Json;
 
 use super::config::QueueType;
-use super::hops;
 use super::table::{self, Types};
+use super::{hops, parked};
 use crate::folded::KEY;
 
-const KIND: BrokerKind = BrokerKind::Rabbitmq;
+pub(super) const KIND: BrokerKind = BrokerKind::Rabbitmq;
 const TYPES: &str = "types";
-const PERSISTENT: u8 = 2;
+const TRANSIENT: u8 = 1;
+pub(super) const PERSISTENT: u8 = 2;
 /// Properties and headers of a message are one frame, and servers take frames of 128 KiB unless told otherwise.
 const HEADER_FRAME: usize = 128 * 1024 - 64;
 /// The most that properties beside the headers take: ten short strings and a few numbers.
@@ -152,14 +155,26 @@ pub(super) fn properties(message: &Message, user: &str) -> Result<BasicPropertie
     if let Some(key) = &message.key {
         table.insert(ShortString::from(KEY), table::long_string(&key.0));
     }
-    let (properties, texts) = set_properties(headers, user)?;
+    let (mut properties, texts) = set_properties(headers, user)?;
+    if is_parked(headers) {
+        properties = parked::kept(properties, headers, &mut table);
+    } else if let Some(mode) = delivery_mode(headers) {
+        properties = properties.with_delivery_mode(mode);
+    }
     let size = texts + table::encoded_len(&table);
     if size > HEADER_FRAME {
         return Err(refused(format!(
             "properties and headers take {size} bytes, RabbitMQ takes {HEADER_FRAME}"
         )));
     }
-    Ok(properties.with_headers(table).with_delivery_mode(PERSISTENT))
+    Ok(properties.with_headers(table))
+}
+
+/// How persistent a message is sent: as it was received, and persistent if it did not come from RabbitMQ.
+fn delivery_mode(headers: &Headers) -> Option<u8> {
+    let told = headers.transport(KIND, "delivery-mode");
+    let came_without = told.is_none() && headers.transport(KIND, "routing-key").is_some();
+    (!came_without).then(|| told.filter(|mode| *mode == "1").map_or(PERSISTENT, |_| TRANSIENT))
 }
 
 /// The properties of a copy with `carry` in its headers, in place of those of the same names. A copy that would be more
@@ -211,7 +226,8 @@ fn set_properties(headers: &Headers, user: &str) -> Result<(BasicProperties, usi
     if let Some(name) = text("user-id")?.filter(|name| name.as_str() == user) {
         properties = properties.with_user_id(name);
     }
-    if let Some(millis) = text("expiration")?.filter(|millis| millis.as_str().parse::<u32>().is_ok()) {
+    let expiration = if is_parked(headers) { None } else { text("expiration")? };
+    if let Some(millis) = expiration.filter(|millis| millis.as_str().parse::<u32>().is_ok()) {
         properties = properties.with_expiration(millis);
     }
     if let Some(priority) = headers.transport(KIND, "priority").and_then(|text| text.parse().ok()) {
@@ -276,6 +292,44 @@ mod tests {
         assert_eq!(sent.headers(), &Some(FieldTable::default()));
         message.headers.push_transport(KIND, "user-id", "guest");
         assert!(properties(&message, "guest").unwrap().user_id().is_some());
+    }
+
+    #[test]
+    fn a_message_is_as_persistent_as_its_producer_said() {
+        let mode = |facts: &[(&str, &str)]| {
+            let mut message = Message::default();
+            for (name, value) in facts {
+                message.headers.push_transport(KIND, name, *value);
+            }
+            *properties(&message, "guest").unwrap().delivery_mode()
+        };
+        assert_eq!(mode(&[]), Some(2), "a message of another broker");
+        assert_eq!(mode(&[("routing-key", "q")]), None);
+        assert_eq!(mode(&[("routing-key", "q"), ("delivery-mode", "1")]), Some(1));
+        assert_eq!(mode(&[("routing-key", "q"), ("delivery-mode", "2")]), Some(2));
+    }
+
+    #[test]
+    fn a_dead_letter_is_persistent_does_not_expire_and_says_how_it_was_published() {
+        let headers = table(vec![("CC", AMQPValue::FieldArray(vec![table::long_string(b"audit")].into()))]);
+        let came = BasicProperties::default().with_headers(headers).with_expiration("60000".into());
+        let mut read = received("shop", "orders.created", &came, Bytes::new()).message;
+        read.headers.push_text("dlo-version", "1");
+        let sent = properties(&read, "guest").unwrap();
+        assert_eq!((sent.delivery_mode(), sent.expiration()), (&Some(2), &None));
+        let text = |name: &str| {
+            sent.headers()
+                .as_ref()
+                .unwrap()
+                .inner()
+                .get(name)
+                .and_then(|v| v.as_long_string())
+                .unwrap()
+                .to_string()
+        };
+        assert_eq!([text("dlo-origin-exchange"), text("dlo-origin-routing-key")], ["shop", "orders.created"]);
+        assert_eq!([text("dlo-origin-cc"), text("dlo-origin-expiration")], ["[\"audit\"]", "60000"]);
+        assert_eq!(text("dlo-origin-delivery-mode"), "0");
     }
 
     #[test]

@@ -26,8 +26,10 @@ mod inspect;
 mod ledger;
 mod management;
 mod message;
+mod parked;
 mod probe;
 mod publisher;
+mod route;
 mod seat;
 mod settler;
 mod source;
@@ -59,6 +61,7 @@ pub(crate) fn connect(config: &RabbitmqConfig) -> Result<Arc<dyn Broker>, Broker
         idle: Idle::default(),
         seats: Mutex::default(),
         retry_queues: Mutex::default(),
+        exchanges: Mutex::default(),
     };
     Ok(Arc::new(RabbitmqBroker { shared: Arc::new(shared) }))
 }
@@ -85,6 +88,8 @@ struct Shared {
     seats: Mutex<Vec<Weak<Seat>>>,
     /// The retry queues that were declared since this process began.
     retry_queues: Mutex<HashSet<String>>,
+    /// Exchanges that were there when a message was last sent through them.
+    exchanges: Mutex<HashSet<String>>,
 }
 
 impl Shared {

@@ -1,7 +1,7 @@
 //! Publishing with confirms: many messages on the wire at once, one result each.
 //!
-//! A message goes to a queue by its name, through the default exchange, mandatory: one that no queue takes is returned,
-//! not lost. lapin gives a returned message to whichever confirm comes next, which need not be its own, so a
+//! A message goes to a queue by its name, through the default exchange, or by its route; mandatory: one that no queue takes
+//! is returned, not lost. lapin gives a returned message to whichever confirm comes next, which need not be its own, so a
 //! channel serves one batch at a time and returned messages are matched by what they hold. A channel that failed is thrown
 //! away with its batch; idle ones are kept.
 
@@ -40,9 +40,18 @@ const MANDATORY: BasicPublishOptions = BasicPublishOptions { mandatory: true, im
 /// A message ready to go.
 #[derive(Debug)]
 pub(super) struct Letter {
+    /// Empty is the default exchange.
+    pub(super) exchange: ShortString,
+    /// The routing key; with the default exchange the name of the queue.
     pub(super) queue: ShortString,
     pub(super) properties: BasicProperties,
     pub(super) payload: Bytes,
+}
+
+impl Letter {
+    pub(super) fn to_queue(queue: ShortString, properties: BasicProperties, payload: Bytes) -> Self {
+        Self { exchange: ShortString::default(), queue, properties, payload }
+    }
 }
 
 /// Channels in confirm mode that nobody uses.
@@ -111,13 +120,16 @@ impl Shared {
         let properties = properties(&message, &self.user)?;
         let payload = message.payload.0;
         match delay.filter(|delay| !delay.is_zero()) {
-            None => Ok(Letter { queue: short(&to.queue).map_err(not_sent)?, properties, payload }),
+            None => match to.route {
+                Some(route) => self.routed(*route, properties, payload).await,
+                None => Ok(Letter::to_queue(short(&to.queue).map_err(not_sent)?, properties, payload)),
+            },
             Some(delay) if delay > LONGEST => {
                 Err(PublishError::Refused(format!("a delay is at most {} seconds", LONGEST.as_secs())))
             }
             Some(delay) => {
                 let queue = self.retry_queue(&to.queue, Tier::for_delay(delay)).await.map_err(not_sent)?;
-                Ok(Letter { queue, properties: hops::waiting(&properties, 0, None), payload })
+                Ok(Letter::to_queue(queue, hops::waiting(&properties, 0, None), payload))
             }
         }
     }
@@ -145,6 +157,7 @@ impl Shared {
                 }
                 for (letter, _) in letters.iter().zip(&results).filter(|(_, result)| result.is_err()) {
                     self.forget_retry_queue(letter.queue.as_str());
+                    self.forget_exchange(letter.exchange.as_str());
                 }
                 results
             }
@@ -239,8 +252,8 @@ impl Wire {
 }
 
 async fn send_one(channel: &Channel, letter: &Letter, wire: &Wire) -> lapin::Result<Confirmation> {
-    let Letter { queue, properties, payload } = letter;
-    let (exchange, queue) = (ShortString::default(), queue.clone());
+    let Letter { exchange, queue, properties, payload } = letter;
+    let (exchange, queue) = (exchange.clone(), queue.clone());
     // The client answers when it has written the frames, and after that with the confirm.
     let confirm = channel.basic_publish(exchange, queue, MANDATORY, payload, properties.clone()).await?;
     wire.note_one();
@@ -254,12 +267,16 @@ fn refuse_returned(
     results: &mut [Result<Confirmed, PublishError>],
 ) {
     let refusal = || {
-        Err(PublishError::Refused(format!(
-            "there is no queue `{}` ({}); create it with `dlo topology apply`",
-            back.routing_key, back.reply_text
-        )))
+        let (exchange, key, told) = (&back.exchange, &back.routing_key, &back.reply_text);
+        Err(PublishError::Refused(if exchange.as_str().is_empty() {
+            format!("there is no queue `{key}` ({told}); create it with `dlo topology apply`")
+        } else {
+            format!("the exchange `{exchange}` has no queue for the routing key `{key}` ({told})")
+        }))
     };
-    let same_place = |letter: &Letter| letter.queue == back.routing_key && *letter.payload == *back.data;
+    let same_place = |letter: &Letter| {
+        letter.exchange == back.exchange && letter.queue == back.routing_key && *letter.payload == *back.data
+    };
     let open: Vec<usize> = (0..results.len()).filter(|at| results[*at].is_ok()).collect();
     let exact =
         open.iter().find(|at| same_place(&letters[**at]) && letters[**at].properties == back.properties);
@@ -275,7 +292,7 @@ fn unconfirmed(why: impl Into<String>) -> PublishError {
 }
 
 /// What could not even be prepared is certainly not there.
-fn not_sent(error: BrokerError) -> PublishError {
+pub(super) fn not_sent(error: BrokerError) -> PublishError {
     match error.is_transient() {
         true => unconfirmed(error.to_string()),
         false => PublishError::Refused(error.to_string()),

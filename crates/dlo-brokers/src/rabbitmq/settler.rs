@@ -135,7 +135,7 @@ async fn put_off(seat: &Seat, answers: &mut Answers) -> Result<(), BrokerError> 
                 if let Some(carry) = carry {
                     properties = carrying(properties, &carry);
                 }
-                letters.push((number, Letter { queue, properties, payload: held.payload }));
+                letters.push((number, Letter::to_queue(queue, properties, held.payload)));
             }
             Err(why) => {
                 answers.requeue.push(number);

@@ -263,7 +263,7 @@ async fn a_partition_changes_hands_only_when_nothing_of_it_is_in_flight() {
     broker.declare("orders", QueueOptions { partitions, ..QueueOptions::default() });
     let mut first = broker.join("orders", "g").unwrap();
     let told = |partition: i32, body: &str| Outgoing {
-        to: Destination { queue: "orders".to_owned(), partition: Some(partition) },
+        to: Destination { partition: Some(partition), ..Destination::queue("orders") },
         message: message("k", body),
         delay: None,
     };

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use dlo_core::UnknownCode;
 use dlo_core::automation::{Action, AutomationRule, Schedule};
+use dlo_core::origin::BrokerKind;
 use dlo_core::reason::Reason;
 use dlo_core::replay::{DoubtPolicy, Pace, Settings};
 use dlo_core::units::HumanDuration;
@@ -60,6 +61,20 @@ pub(super) fn of_source(section: &Section<'_>, critical: bool) -> SourceReplay {
         section.problem("approvals", "cannot be 0 for a critical source; leave `critical` out instead");
     }
     SourceReplay { approvals: approvals.unwrap_or(u8::from(critical)), settings, critical }
+}
+
+/// Settings of `replay` that only RabbitMQ knows, on a source of another broker.
+pub(super) fn refuse_for(section: &Section<'_>, kind: Option<BrokerKind>) {
+    if kind == Some(BrokerKind::Rabbitmq) {
+        return;
+    }
+    let given = section.section("replay");
+    for key in ["via", "keep_cc", "keep_expiration"] {
+        if given.keys().iter().any(|there| there == key) {
+            let found = kind.map_or("none".to_owned(), |kind| kind.to_string());
+            given.problem(key, format!("is for sources of a RabbitMQ broker; this one's broker is {found}"));
+        }
+    }
 }
 
 /// `discard_after`, `automatic` and `permanent` of a source: rules of automation under the source's name.
@@ -138,5 +153,41 @@ fn check(section: &Section<'_>, settings: &Settings) {
     }
     if settings.guards.failures.is_some_and(|share| !(share > 0.0 && share <= 1.0)) {
         section.problem("guards", "expected `failures` to be a share of more than 0 and at most 1");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Config;
+    use crate::features;
+
+    fn parse(text: &str) -> Result<Config, String> {
+        Config::parse("dlo.toml", text, &|_| None).map_err(|problems| problems.to_string())
+    }
+
+    #[test]
+    fn how_letters_get_back_to_rabbitmq_is_read_and_refused_elsewhere() {
+        let with = |kind: &str, replay: &str| {
+            parse(&format!(
+                "[brokers.shop]\nkind = \"{kind}\"\n[[sources]]\nname = \"orders\"\nbroker = \"shop\"\nreplay = {{ {replay} }}"
+            ))
+        };
+        let all = "via = \"exchange\", keep_cc = true, keep_expiration = true";
+        if features::lacking("rabbitmq").is_none() {
+            let settings = with("rabbitmq", all).unwrap().sources[0].replay.settings.clone();
+            assert_eq!(settings.via, dlo_core::replay::Via::Exchange);
+            assert!(settings.keep_cc && settings.keep_expiration);
+            let wrong = with("rabbitmq", "via = \"topic\"").unwrap_err();
+            assert!(wrong.contains("line 6") && wrong.contains("exchange"), "{wrong}");
+        }
+        for (setting, key) in [
+            ("via = \"queue\"", "via"),
+            ("keep_cc = true", "keep_cc"),
+            ("keep_expiration = false", "keep_expiration"),
+        ] {
+            let wrong = with("memory", setting).unwrap_err();
+            let expected = format!("line 6: `sources[1].replay.{key}` is for sources of a RabbitMQ broker");
+            assert!(wrong.contains(&expected), "{wrong}");
+        }
     }
 }

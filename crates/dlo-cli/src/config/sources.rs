@@ -211,6 +211,7 @@ fn source(section: &Section<'_>, brokers: &[Broker]) -> Option<Source> {
     let name = name?;
     let queue = queue.unwrap_or_else(|| name.clone());
     let known = broker.as_ref().and_then(|named| brokers.iter().find(|known| known.name == *named));
+    replay::refuse_for(section, known.map(|broker| broker.kind));
     let dlq = dlq.or_else(|| known.map(|broker| broker.dlq.name(&queue)));
     if dlq.as_ref().is_some_and(|dlq| dlq.chars().count() > limits::NAME) {
         section

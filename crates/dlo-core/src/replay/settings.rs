@@ -25,6 +25,32 @@ pub struct Settings {
     pub repair: Option<Repairing>,
     /// Times that a letter may be replayed (F5).
     pub limit: u32,
+    /// RabbitMQ: how a letter gets to the queue that it came from. A setting of the source, as the next two are; absent
+    /// where it is the default, which servers of an earlier version understand.
+    #[serde(skip_serializing_if = "is_default")]
+    pub via: Via,
+    /// RabbitMQ: the copies that the producer asked for with `CC` are sent again.
+    #[serde(skip_serializing_if = "is_default")]
+    pub keep_cc: bool,
+    /// RabbitMQ: the time to live that the producer gave a message begins again.
+    #[serde(skip_serializing_if = "is_default")]
+    pub keep_expiration: bool,
+}
+
+/// Whether a value is the default one, which is not written.
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+/// How a letter gets to the queue that it came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Via {
+    /// Straight to the queue: no other queue gets it again.
+    #[default]
+    Queue,
+    /// Through the exchange to which its producer sent it, with that routing key.
+    Exchange,
 }
 
 impl Default for Settings {
@@ -40,6 +66,9 @@ impl Default for Settings {
             order: false,
             repair: None,
             limit: 3,
+            via: Via::Queue,
+            keep_cc: false,
+            keep_expiration: false,
         }
     }
 }

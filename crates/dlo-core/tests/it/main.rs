@@ -13,4 +13,6 @@ mod envelope;
 #[cfg(test)]
 mod foreign_bytes;
 #[cfg(test)]
+mod produced;
+#[cfg(test)]
 mod query;

@@ -81,8 +81,11 @@ pub(super) fn read(frame: &[u8]) -> Option<Spooled> {
         headers.push(name, maybe(rest)?.map(|value| value.to_vec().into()));
     }
     let payload = Payload::from(bytes(rest)?.to_vec());
-    let letter =
-        Spooled { death, to: Destination { queue, partition }, message: Message { key, headers, payload } };
+    let letter = Spooled {
+        death,
+        to: Destination { queue, partition, route: None },
+        message: Message { key, headers, payload },
+    };
     rest.is_empty().then_some(letter)
 }
 

@@ -208,7 +208,11 @@ fn any_letter() -> impl Strategy<Value = Spooled> {
                 ..Message::default()
             };
             headers.into_iter().for_each(|(name, value)| message.headers.push(name, value.map(Into::into)));
-            Spooled { death: DeathId(Uuid::from_u128(death)), to: Destination { queue, partition }, message }
+            Spooled {
+                death: DeathId(Uuid::from_u128(death)),
+                to: Destination { queue, partition, route: None },
+                message,
+            }
         },
     )
 }

@@ -75,7 +75,7 @@ async fn a_partition_is_handled_one_message_after_the_other() {
     );
     use dlo_core::broker::{Destination, Outgoing, Publisher as _};
     let to = |n: usize| Outgoing {
-        to: Destination { queue: "lines".into(), partition: Some((n % 2) as i32) },
+        to: Destination { partition: Some((n % 2) as i32), ..Destination::queue("lines") },
         message: order(&n.to_string()),
         delay: None,
     };

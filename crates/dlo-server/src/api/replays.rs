@@ -23,6 +23,7 @@ use serde::{Deserialize, Serialize};
 use super::error::{Answer, Problem};
 use crate::office::Office;
 use crate::query_text::{Id, Params, page};
+use crate::replay::differences;
 
 pub(crate) use consumers::hear;
 pub(crate) use doubts::{doubts, settle};
@@ -65,6 +66,9 @@ pub(crate) async fn show(State(office): State<Arc<Office>>, Id(id): Id<ReplayId>
     let replay = office.store.replay(id).await?;
     let children = office.store.children(id).await?;
     let mut out = ReplayOut::new(&replay, &children, &office.replays);
+    if matches!(replay.state, ReplayState::Planned | ReplayState::AwaitingApproval) {
+        out.differs(differences(&office, &replay, &children).await?);
+    }
     if children.is_empty() {
         let usual = match office.replays.standing(id).filter(|standing| standing.runs) {
             Some(standing) => standing.usual,

@@ -12,6 +12,7 @@
 mod begin;
 mod calls;
 mod desk;
+mod differences;
 mod doubts;
 mod engine;
 mod evidence;
@@ -35,13 +36,15 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use dlo_core::broker::Broker;
-use dlo_core::conventions::Mapper;
+use dlo_core::conventions::{Found, Mapper};
+use dlo_core::replay::produced::Place;
 use dlo_core::time::Timestamp;
 use dlo_store::replays::Replays;
 use dlo_store::{DynStore, Lease, StoreError};
 use tokio_util::sync::CancellationToken;
 
 pub use desk::{ReplayDesk, Speaker, Standing};
+pub(crate) use differences::{DifferenceLine, differences};
 pub(crate) use evidence::{Evidence, QueueEvidence, evidence};
 
 use crate::office::Office;
@@ -60,6 +63,14 @@ pub struct ReplayTarget {
     pub mapper: Mapper,
     /// Whose progress tells that a message was consumed; `None` where the broker has no groups.
     pub group: Option<String>,
+}
+
+impl ReplayTarget {
+    /// Where its letters are found dead, and how they are read.
+    pub(crate) fn place(&self) -> Place<'_> {
+        let dead = Found { broker: self.broker.capabilities().kind, queue: &self.dlq };
+        Place { dead, mapper: &self.mapper, queue: &self.queue }
+    }
 }
 
 /// The part of a store that gives leases.

@@ -6,11 +6,11 @@
 use std::time::Duration;
 
 use dlo_core::broker::{Destination, Outgoing};
-use dlo_core::conventions;
-use dlo_core::envelope::{ReplayMark, decode, mark_replayed, strip_for_replay};
-use dlo_core::message::{Message, Payload};
+use dlo_core::envelope::{ReplayMark, decode, mark_replayed};
+use dlo_core::message::{Headers, Message, Payload};
 use dlo_core::origin::BrokerKind;
 use dlo_core::replay::planner::is_pointer;
+use dlo_core::replay::produced::{self, Produced};
 use dlo_core::replay::{Settings, Target, send_id};
 use dlo_core::time::Timestamp;
 use dlo_store::replays::{SendEnd, ToSend};
@@ -119,12 +119,24 @@ impl Hand {
     }
 
     fn unwrapped(&self, message: &Message) -> Option<Message> {
-        // Our own story stands beside the message, never around it.
-        if decode(&message.headers).is_some() {
-            return None;
-        }
-        let found = conventions::Found { broker: self.broker().capabilities().kind, queue: &self.target.dlq };
-        conventions::read_with(message, found, &self.target.mapper).unwrapped
+        produced::unwrapped(message, self.target.place())
+    }
+
+    /// The message as it was produced, with the mark of this send, and its way.
+    fn produced(
+        &self,
+        captured: &Headers,
+        message: Message,
+        mut to: Destination,
+        mark: &ReplayMark,
+        settings: &Settings,
+    ) -> Result<Outgoing, Unfit> {
+        let produced = produced::produced(captured, message, self.target.place(), settings);
+        let Produced { mut message, route } =
+            produced.map_err(|unknown| Unfit::Letter(unknown.to_string()))?;
+        mark_replayed(&mut message.headers, mark);
+        to.route = route;
+        Ok(Outgoing { to, message, delay: None })
     }
 
     /// Where an item goes.
@@ -137,7 +149,7 @@ impl Hand {
 
     /// What is sent of an item; the marks say which letter, which send, the how-manieth.
     pub(super) async fn outgoing(&self, items: Vec<ToSend>, settings: &Settings) -> Prepared {
-        let frames: Vec<(u64, Destination, ReplayMark, bool)> = items
+        let frames: Vec<(u64, Destination, ReplayMark, bool, Headers)> = items
             .iter()
             .map(|item| {
                 let group = match settings.target {
@@ -151,23 +163,30 @@ impl Hand {
                     target_group: group,
                 };
                 let wrapped = settings.repair.is_some() && self.unwrapped(&item.message).is_some();
-                (item.number, self.destination(item, &settings.target), mark, wrapped)
+                let captured = self.captured(item, settings);
+                (item.number, self.destination(item, &settings.target), mark, wrapped, captured)
             })
             .collect();
         let messages = self.prepare(items, settings).await;
         frames
             .into_iter()
             .zip(messages)
-            .map(|((number, to, mark, wrapped), message)| {
-                let outgoing =
-                    message.and_then(|message| self.unwrap(message, wrapped)).map(|mut message| {
-                        strip_for_replay(&mut message.headers);
-                        mark_replayed(&mut message.headers, &mark);
-                        Outgoing { to, message, delay: None }
-                    });
+            .map(|((number, to, mark, wrapped, captured), message)| {
+                let outgoing = message
+                    .and_then(|message| self.unwrap(message, wrapped))
+                    .and_then(|message| self.produced(&captured, message, to, &mark, settings));
                 (number, outgoing)
             })
             .collect()
+    }
+
+    /// The headers of the letter as it was captured, where it must be known how it was published: what an envelope held
+    /// may have none of them.
+    fn captured(&self, item: &ToSend, settings: &Settings) -> Headers {
+        match self.broker().capabilities().kind {
+            BrokerKind::Rabbitmq if produced::needs_captured(settings) => item.message.headers.clone(),
+            _ => Headers::new(),
+        }
     }
 }
 
@@ -178,7 +197,7 @@ fn home(item: &ToSend, broker: BrokerKind, queue: &str) -> Destination {
     let origin = &item.origin;
     let elsewhere = || broker != BrokerKind::Pubsub && ours(&item.message).as_ref() == Some(&origin.queue);
     if origin.broker == broker && (origin.queue == queue || elsewhere()) {
-        return Destination { queue: origin.queue.clone(), partition: origin.partition };
+        return Destination { partition: origin.partition, ..Destination::queue(&origin.queue) };
     }
     Destination::queue(queue)
 }

@@ -28,6 +28,7 @@ use super::{Failed, Shell, draw, names, render, scope, words};
 use crate::guard::Proven;
 use crate::office::Office;
 use crate::query_text::{Id, Params};
+use crate::replay::differences;
 
 use changed::Changed;
 pub(crate) use items::ItemParams;
@@ -109,6 +110,11 @@ pub(crate) async fn page(
     });
     let (state, phrase) = badge(replay.state, &replay.counts);
     let changed = Changed::read(&office, &replay, &items).await?;
+    let mut plan = Plan::new(&replay, &office, now);
+    if is_plan(replay.state) {
+        let differences = differences(&office, &replay, &children).await?;
+        plan.differences = differences.into_iter().map(|line| line.text).collect();
+    }
     Ok(render(&ReplayPage {
         shell,
         q: String::new(),
@@ -140,7 +146,7 @@ pub(crate) async fn page(
         rate,
         came_back: replay.counts.failed_again(),
         evidence: evidence::read(&office, &replay, now).await?,
-        plan: Plan::new(&replay, &office, now),
+        plan,
         steering: Steering::new(&replay, who.as_ref().map(|Extension(proven)| proven), now),
         children: children.iter().map(|child| ReplayLine::new(child, now)).collect(),
         items,

@@ -178,7 +178,7 @@ fn message(key: &str, body: &str) -> Message {
 }
 
 fn to(queue: &str, partition: Option<i32>, message: Message) -> Outgoing {
-    Outgoing { to: Destination { queue: queue.to_owned(), partition }, message, delay: None }
+    Outgoing { to: Destination { partition, ..Destination::queue(queue) }, message, delay: None }
 }
 
 async fn publish(broker: &Arc<dyn Broker>, all: Vec<Outgoing>) {

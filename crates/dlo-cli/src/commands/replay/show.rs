@@ -89,6 +89,9 @@ pub(super) fn plan(out: Out, replay: &Value) -> Outcome {
     for doubt in list(replay, "doubts").iter().filter_map(Value::as_str) {
         out.line(out.paint(&format!("doubtful: {}", clean(doubt)), Tone::Warn))?;
     }
+    for difference in list(replay, "differences") {
+        out.line(format!("differs: {}", clean(&text_of(difference, "text"))))?;
+    }
     if number(replay, "total") == 0 {
         return Ok(());
     }

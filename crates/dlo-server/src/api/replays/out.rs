@@ -10,7 +10,7 @@ use dlo_core::time::Timestamp;
 use dlo_core::units::HumanDuration;
 use serde::Serialize;
 
-use crate::replay::ReplayDesk;
+use crate::replay::{DifferenceLine, ReplayDesk};
 
 #[derive(Debug, Serialize)]
 pub(crate) struct ReplayOut<'a> {
@@ -50,6 +50,9 @@ pub(crate) struct ReplayOut<'a> {
     by_class: &'a [PlannedKind],
     excluded: &'a [Excluded],
     doubts: &'a [String],
+    /// How its letters would differ from what was produced; told of a plan that was not started yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    differences: Option<Vec<DifferenceLine>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     children: Vec<ReplayOut<'a>>,
 }
@@ -123,12 +126,17 @@ impl<'a> ReplayOut<'a> {
             by_class: &replay.by_class,
             excluded: &replay.excluded,
             doubts: &replay.doubts,
+            differences: None,
             children: children.iter().map(|child| ReplayOut::new(child, &[], desk)).collect(),
         }
     }
 }
 
 impl ReplayOut<'_> {
+    pub(super) fn differs(&mut self, differences: Vec<DifferenceLine>) {
+        self.differences = Some(differences);
+    }
+
     pub(super) fn waits_for_outcomes(&mut self, window: Duration) {
         self.outcome_window = Some(HumanDuration(window));
     }

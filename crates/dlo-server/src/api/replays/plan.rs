@@ -25,6 +25,7 @@ use crate::config::{ReplayRules, SourceReplay};
 use crate::guard::Proven;
 use crate::office::Office;
 use crate::query_text::{self, Author};
+use crate::replay::differences;
 
 /// Ids of one plan; a query names more.
 const IDS: usize = 10_000;
@@ -128,7 +129,9 @@ pub(crate) async fn plan(
     });
     let failed = |_| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", "the office failed");
     let (replay, children) = planned.await.map_err(failed)??;
-    Ok((StatusCode::CREATED, Json(ReplayOut::new(&replay, &children, &office.replays))).into_response())
+    let mut out = ReplayOut::new(&replay, &children, &office.replays);
+    out.differs(differences(&office, &replay, &children).await?);
+    Ok((StatusCode::CREATED, Json(out)).into_response())
 }
 
 /// The letters of a replay, and of its parts, that died again.

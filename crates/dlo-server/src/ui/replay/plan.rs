@@ -2,7 +2,7 @@
 //! command.
 
 use dlo_core::id::ReplayId;
-use dlo_core::replay::{DoubtPolicy, Excluded, PlannedKind, Replay, Settings, Target};
+use dlo_core::replay::{DoubtPolicy, Excluded, PlannedKind, Replay, Settings, Target, Via};
 use dlo_core::time::Timestamp;
 
 use super::command;
@@ -34,6 +34,8 @@ pub(super) struct Plan {
     pub(super) kinds: Vec<KindLine>,
     pub(super) excluded: Vec<LeftOut>,
     pub(super) doubts: Vec<String>,
+    /// How letters would differ from what was produced.
+    pub(super) differences: Vec<String>,
     pub(super) settings: Vec<(&'static str, String)>,
     /// What the broker can tell after a send.
     pub(super) afterwards: Vec<String>,
@@ -51,6 +53,7 @@ impl Plan {
             kinds: replay.by_class.iter().map(|kind| KindLine::new(kind, now)).collect(),
             excluded: replay.excluded.iter().map(LeftOut::new).collect(),
             doubts: replay.doubts.clone(),
+            differences: Vec::new(),
             settings: settings(&replay.settings),
             afterwards: facts.map(|facts| source::afterwards(&facts.capabilities)).unwrap_or_default(),
             expires: (!begun).then(|| When::new(replay.expires_at, now)),
@@ -116,6 +119,14 @@ pub(crate) fn settings(settings: &Settings) -> Vec<(&'static str, String)> {
         ("Limit", format!("a letter is replayed at most {} times", settings.limit)),
         ("Stops when", guards(settings)),
     ];
+    if settings.via == Via::Exchange {
+        all.push(("Way", "through the exchange to which they were sent first".to_string()));
+    }
+    let kept = [(settings.keep_cc, "CC"), (settings.keep_expiration, "expiration")];
+    let kept: Vec<&str> = kept.iter().filter(|(keep, _)| *keep).map(|(_, name)| *name).collect();
+    if !kept.is_empty() {
+        all.push(("Kept", kept.join(" and ")));
+    }
     if let Some(repair) = &settings.repair {
         all.push(("Repair", format!("each payload is changed by {}", repair.expression)));
     }

@@ -31,7 +31,6 @@ mod postgres;
 #[cfg(test)]
 mod prometheus;
 #[cfg(test)]
-#[expect(dead_code, reason = "programs that run to their end have no test here yet")]
 mod python;
 #[cfg(test)]
 mod repair;

@@ -12,6 +12,7 @@ mod operators;
 mod outage;
 mod parks_again;
 mod pill;
+mod produced;
 mod refused;
 mod repair;
 mod restored;

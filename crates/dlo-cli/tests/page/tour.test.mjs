@@ -125,7 +125,7 @@ test("letters that were selected one by one are planned by their ids", async () 
   await page.goto(`${office.url}/letters`);
   await page.locator("tbody [data-pick]").nth(0).check();
   await page.locator("tbody [data-pick]").nth(1).check();
-  await page.getByRole("link", { name: "Plan a replay" }).click();
+  await reloaded(page, () => page.getByRole("link", { name: "Plan a replay" }).click());
   await page.getByText("2 letters").first().waitFor();
   await page.getByLabel(/Why: what was fixed/).fill("these two");
   assert.match(await page.locator("#cli").innerText(), /^dlo replay plan [0-9a-f-]{36} [0-9a-f-]{36} --reason 'these two'$/);

@@ -15,6 +15,7 @@ pub struct RetryHop {
     /// The attempt that the next delivery is.
     pub attempt: Attempt,
     /// The message was delivered more than once before this hop: see [`super::Envelope::redelivered`].
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub redelivered: bool,
     /// When that is due, where the broker may bring it earlier.
     pub due: Option<Timestamp>,

@@ -29,10 +29,10 @@ const MIGRATIONS: &[&str] = &[
 const CONNECTIONS: usize = 16;
 /// How long a call waits for a connection before it says that the database did not answer.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// A transaction of a process that stands still is ended by the server after this long: its locks would keep every other
-/// process from taking over, and another server takes a replay over within 15 s. Longer than any call of ours pauses
-/// between two statements.
-const STANDSTILL: &str = "SET idle_in_transaction_session_timeout = '10s'";
+/// PostgreSQL ends a transaction of a stopped process after this long, because its locks keep other processes from taking
+/// over. A second transaction of that process may wait for the first: it is ended this long after the first. Twice this is
+/// less than the 15 s within which another server takes a replay over. No call of ours pauses so long between statements.
+const STANDSTILL: &str = "SET idle_in_transaction_session_timeout = '5s'";
 /// The oldest version whose dialect is used here.
 const OLDEST: i32 = 150_000;
 /// Names the advisory lock under which migrations run: `dlo` in ASCII.
@@ -174,7 +174,7 @@ mod tests {
         let database = dlo_testkit::harness::postgres::Postgres::shared().await.database().await;
         let client = pool(&database.url).unwrap().get().await.unwrap();
         let limit = client.query_one("SHOW idle_in_transaction_session_timeout", &[]).await.unwrap();
-        assert_eq!(limit.get::<_, String>(0), "10s");
+        assert_eq!(limit.get::<_, String>(0), "5s");
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! A message that a replay sent and that comes back without our headers: how it is recognised, and for how long.
 //!
-//! The same message id proves it, because we have just sent that message. The same payload and key only suggest it.
-//! Stores keep two hashes for each sent item and compare them with the letters that arrive.
+//! The same message id proves it, because we have just sent that message: if the letter failed after the send, and not in
+//! another consumer. The same payload and key only suggest it. Stores keep two hashes for each sent item and compare them
+//! with the letters that arrive.
 
 use std::time::Duration;
 
@@ -16,6 +17,8 @@ use crate::time::Timestamp;
 
 /// A return may be stored a little after the window in which it died.
 const LATE: Duration = Duration::from_secs(10);
+/// A consumer's clock may be behind ours, and a send is recorded a little after it.
+const CLOCK_SLACK: Duration = Duration::from_secs(5);
 
 /// Hashes by which a message is recognised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -73,6 +76,26 @@ pub fn may_come_back(item: &Item, window: Duration, now: Timestamp) -> bool {
     }
 }
 
+/// Whether a letter of its own may be suspected to be the message of this item. An equal payload proves no send: what is in
+/// doubt stays in doubt. An item that the consumer group passed is recovered.
+pub fn may_be_suspected(item: &Item, window: Duration, now: Timestamp) -> bool {
+    match item.state {
+        ItemState::InDoubt | ItemState::Passed => false,
+        _ => may_come_back(item, window, now),
+    }
+}
+
+/// Whether a letter with the message id of an item failed after the item was sent. An earlier failure is one of another
+/// copy of the message.
+pub fn failed_after(item: &Item, failed_at: Timestamp) -> bool {
+    item.sent_at.or(item.at).is_none_or(|sent| failed_at.plus(CLOCK_SLACK) >= sent)
+}
+
+/// Whether two letters may have failed in one consumer: several consumers get copies with one message id.
+pub fn may_be_one_consumer(one: Option<&str>, other: Option<&str>) -> bool {
+    one.is_none() || other.is_none() || one == other
+}
+
 /// Eight bytes of SHA-256 over parts that cannot run into each other. `kind` tells ids from bodies.
 fn hash(kind: u8, parts: &[Option<&[u8]>]) -> i64 {
     let mut hash = Sha256::new();
@@ -95,6 +118,19 @@ mod tests {
 
     const WINDOW: Duration = Duration::from_secs(30);
     const SENT: Timestamp = Timestamp::from_millis(1_793_534_400_000);
+
+    fn item(state: ItemState) -> Item {
+        Item {
+            number: 0,
+            letter: LetterId(Uuid::nil()),
+            state,
+            at: Some(SENT),
+            sent_at: Some(SENT),
+            partition: None,
+            offset: None,
+            note: None,
+        }
+    }
 
     fn message(key: Option<&str>, payload: &str) -> Message {
         Message {
@@ -127,16 +163,6 @@ mod tests {
 
     #[test]
     fn an_item_comes_back_while_it_has_no_outcome_or_is_within_its_window() {
-        let item = |state| Item {
-            number: 0,
-            letter: LetterId(Uuid::nil()),
-            state,
-            at: Some(SENT),
-            sent_at: Some(SENT),
-            partition: None,
-            offset: None,
-            note: None,
-        };
         let until = |state| {
             let seconds = (0..=4_000)
                 .rev()
@@ -148,10 +174,34 @@ mod tests {
             (until(ItemState::Presumed), until(ItemState::Unknown), until(ItemState::Passed)),
             (40, 40, 40)
         );
+        for state in [ItemState::Sent, ItemState::Intended, ItemState::Presumed, ItemState::Unknown] {
+            assert!(may_be_suspected(&item(state), WINDOW, SENT), "{state}");
+        }
+        for state in [ItemState::InDoubt, ItemState::Passed, ItemState::Confirmed] {
+            assert!(!may_be_suspected(&item(state), WINDOW, SENT), "{state}");
+        }
         for over in [ItemState::Frozen, ItemState::Confirmed, ItemState::Returned, ItemState::SuspectedReturn]
         {
             assert_eq!(until(over), u64::MAX, "{over}");
         }
+    }
+
+    #[test]
+    fn consumers_differ_only_where_both_are_known() {
+        assert!(may_be_one_consumer(Some("pricing"), Some("pricing")));
+        assert!(may_be_one_consumer(None, Some("pricing")) && may_be_one_consumer(Some("pricing"), None));
+        assert!(!may_be_one_consumer(Some("pricing"), Some("mail")));
+    }
+
+    #[test]
+    fn a_failure_long_before_the_send_is_none_of_the_sent_message() {
+        let after = |sent_at, at, seconds: u64| {
+            let item = Item { sent_at, at, ..item(ItemState::Sent) };
+            failed_after(&item, SENT.minus(Duration::from_secs(seconds)))
+        };
+        assert!(after(Some(SENT), None, 5) && !after(Some(SENT), None, 6));
+        assert!(after(None, Some(SENT), 0) && !after(None, Some(SENT), 6));
+        assert!(after(None, None, 3_600));
     }
 
     #[test]

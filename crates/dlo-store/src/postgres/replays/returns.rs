@@ -10,7 +10,9 @@ use deadpool_postgres::Transaction;
 use dlo_core::id::{LetterId, ReplayId};
 use dlo_core::letter::NewLetter;
 use dlo_core::message::Message;
-use dlo_core::replay::returns::{SentMarks, is_foreign, may_come_back};
+use dlo_core::replay::returns::{
+    SentMarks, failed_after, is_foreign, may_be_one_consumer, may_be_suspected, may_come_back,
+};
 use dlo_core::replay::run::LONGEST_DEATH;
 use dlo_core::replay::{Item, ReplayState, Settings, parse_send_id, send_id};
 use dlo_core::time::Timestamp;
@@ -53,6 +55,10 @@ impl Expected {
     fn may_be(&self, item: &Item, now: Timestamp) -> bool {
         !self.taken.contains(&item.number) && may_come_back(item, self.window, now)
     }
+
+    fn may_be_suspected(&self, item: &Item, now: Timestamp) -> bool {
+        !self.taken.contains(&item.number) && may_be_suspected(item, self.window, now)
+    }
 }
 
 /// The item that an arriving letter belongs to.
@@ -60,7 +66,7 @@ impl Expected {
 pub(in super::super) struct ForeignReturn {
     replay: ReplayId,
     item: Item,
-    /// Its message id proves it; else payload and key suggest it.
+    /// Its message id proves it; else the id, or payload and key, suggest it.
     pub(in super::super) is_proven: bool,
 }
 
@@ -169,28 +175,63 @@ pub(in super::super) async fn find_return(
                 return Ok(Some(replay.take(found.item, true)));
             }
         }
-        if let Some(item) = by_mark(db, replay, id, now).await? {
+        let same_id = with_mark(db, replay, id).await?;
+        if let Some(item) = proven(db, replay, &same_id, letter, now).await? {
             return Ok(Some(replay.take(item, true)));
         }
         if suspected.is_none() {
-            suspected = by_mark(db, replay, body, now).await?.map(|item| (replay, item));
+            let found = match same_id.into_iter().find(|item| replay.may_be_suspected(item, now)) {
+                Some(item) => Some(item),
+                None => {
+                    let same_body = with_mark(db, replay, body).await?;
+                    same_body.into_iter().find(|item| replay.may_be_suspected(item, now))
+                }
+            };
+            suspected = found.map(|item| (replay, item));
         }
     }
     Ok(suspected.map(|(replay, item): (&mut Expected, Item)| replay.take(item, false)))
 }
 
-/// The first of the latest items with a mark whose message may come back.
-async fn by_mark(
+/// The first of the items with the letter's message id that the id proves.
+async fn proven(
+    db: &Transaction<'_>,
+    replay: &Expected,
+    same_id: &[Item],
+    letter: &NewLetter,
+    now: Timestamp,
+) -> Result<Option<Item>, StoreError> {
+    for item in same_id {
+        if replay.may_be(item, now)
+            && failed_after(item, letter.failed_at)
+            && may_be_one_consumer(letter.consumer.as_deref(), consumer(db, item.letter).await?.as_deref())
+        {
+            return Ok(Some(item.clone()));
+        }
+    }
+    Ok(None)
+}
+
+/// The consumer of a letter that is here, if it is known.
+async fn consumer(db: &Transaction<'_>, letter: LetterId) -> Result<Option<String>, StoreError> {
+    let sql = "SELECT CASE WHEN g.overflow THEN l.own_consumer ELSE g.consumer END
+                 FROM letters l JOIN groups g ON g.id = l.group_id WHERE l.id = $1";
+    let statement = db.prepare_cached(sql).await.map_err(read_error)?;
+    let row = db.query_opt(&statement, &[&letter.0]).await.map_err(read_error)?;
+    Ok(row.and_then(|row| maybe_text(&row, 0)))
+}
+
+/// The latest items with a mark, in order.
+async fn with_mark(
     db: &Transaction<'_>,
     replay: &Expected,
     mark: Option<i64>,
-    now: Timestamp,
-) -> Result<Option<Item>, StoreError> {
-    let Some(mark) = mark else { return Ok(None) };
+) -> Result<Vec<Item>, StoreError> {
+    let Some(mark) = mark else { return Ok(Vec::new()) };
     let rest = "number IN (SELECT m.number FROM sent_marks m WHERE m.replay = $1 AND m.mark = $2
                   ORDER BY m.number DESC LIMIT $3) ORDER BY number";
     let found = rows::items(db, rest, &[&replay.row, &mark, &EQUAL]).await?;
-    Ok(found.into_iter().map(|found| found.item).find(|item| replay.may_be(item, now)))
+    Ok(found.into_iter().map(|found| found.item).collect())
 }
 
 /// Counts the item as a suspected return. `false`: its outcome is known, so that nothing is suspected.

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use dlo_core::id::{LetterId, ReplayId};
 use dlo_core::letter::NewLetter;
-use dlo_core::replay::returns::{SentMarks, is_foreign, may_come_back};
+use dlo_core::replay::returns::{
+    SentMarks, failed_after, is_foreign, may_be_one_consumer, may_be_suspected, may_come_back,
+};
 use dlo_core::replay::run::LONGEST_DEATH;
 use dlo_core::replay::{ReplayState, Settings, parse_send_id, send_id};
 use dlo_core::time::Timestamp;
@@ -42,7 +44,7 @@ pub(in super::super) struct Expected {
 pub(in super::super) struct ForeignReturn {
     replay: ReplayId,
     found: FoundItem,
-    /// Its message id proves it; else payload and key suggest it.
+    /// Its message id proves it; else the id, or payload and key, suggest it.
     pub(in super::super) is_proven: bool,
 }
 
@@ -156,28 +158,57 @@ pub(in super::super) fn find_return(
         {
             return Ok(Some(back(found, true)));
         }
-        if let Some(found) = by_mark(db, replay, id, now)? {
+        let same_id = with_mark(db, replay, id)?;
+        if let Some(found) = proven(db, replay, &same_id, letter, now)? {
             return Ok(Some(back(found, true)));
         }
         if suspected.is_none() {
-            suspected = by_mark(db, replay, body, now)?.map(|found| back(found, false));
+            let may_be = |found: &FoundItem| may_be_suspected(&found.item, replay.window, now);
+            let found = match same_id.into_iter().find(may_be) {
+                Some(found) => Some(found),
+                None => with_mark(db, replay, body)?.into_iter().find(may_be),
+            };
+            suspected = found.map(|found| back(found, false));
         }
     }
     Ok(suspected)
 }
 
-/// The first of the latest items with a mark whose message may come back.
-fn by_mark(
+/// The first of the items with the letter's message id that the id proves.
+fn proven(
     db: &Connection,
     replay: &Expected,
-    mark: Option<i64>,
+    same_id: &[FoundItem],
+    letter: &NewLetter,
     now: Timestamp,
 ) -> Result<Option<FoundItem>, StoreError> {
-    let Some(mark) = mark else { return Ok(None) };
+    for found in same_id {
+        if may_come_back(&found.item, replay.window, now)
+            && failed_after(&found.item, letter.failed_at)
+            && may_be_one_consumer(letter.consumer.as_deref(), consumer(db, found.item.letter)?.as_deref())
+        {
+            return Ok(Some(found.clone()));
+        }
+    }
+    Ok(None)
+}
+
+/// The consumer of a letter that is here, if it is known.
+fn consumer(db: &Connection, letter: LetterId) -> Result<Option<String>, StoreError> {
+    let sql = "SELECT CASE WHEN g.overflow THEN l.own_consumer ELSE g.consumer END
+                 FROM letters l JOIN groups g ON g.id = l.group_id WHERE l.id = ?1";
+    db.prepare_cached(sql)
+        .and_then(|mut find| find.query_row([letter.0.as_bytes()], |row| row.get(0)).optional())
+        .map(Option::flatten)
+        .map_err(read_error)
+}
+
+/// The latest items with a mark, in order.
+fn with_mark(db: &Connection, replay: &Expected, mark: Option<i64>) -> Result<Vec<FoundItem>, StoreError> {
+    let Some(mark) = mark else { return Ok(Vec::new()) };
     let rest = "i.number IN (SELECT number FROM sent_marks WHERE replay = ?1 AND mark = ?2
                   ORDER BY number DESC LIMIT ?3) ORDER BY i.number";
-    let found = items::to_move(db, rest, &[&replay.row, &mark, &EQUAL])?;
-    Ok(found.into_iter().find(|found| may_come_back(&found.item, replay.window, now)))
+    items::to_move(db, rest, &[&replay.row, &mark, &EQUAL])
 }
 
 /// Counts the item as a suspected return. `false`: its outcome is known, so that nothing is suspected.

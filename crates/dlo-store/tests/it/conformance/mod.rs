@@ -83,6 +83,8 @@ macro_rules! conformance {
                 what_our_runtime_parked_or_another_source_has_is_no_return
                 what_comes_long_after_its_window_is_a_letter_of_its_own
                 a_receipt_or_a_proven_death_corrects_a_suspected_return
+                a_message_id_proves_a_return_only_after_the_send_and_in_one_consumer
+                a_passed_message_does_not_hide_the_next_equal_one
             }
             bytes {
                 every_field_comes_back_as_it_was

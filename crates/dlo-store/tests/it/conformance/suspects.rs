@@ -7,7 +7,7 @@ use dlo_core::origin::{BrokerKind, Origin};
 use dlo_core::query::{Matcher, Query, Term};
 use dlo_core::replay::{Exclusion, ItemState};
 use dlo_core::suspect::{DeathMark, Suspect, Suspicion};
-use dlo_store::replays::{PlanPolicy, Run};
+use dlo_store::replays::{Conclusion, PlanPolicy, Run};
 use dlo_store::{DynStore, Inserted};
 
 use super::Home;
@@ -288,5 +288,47 @@ pub(crate) async fn a_receipt_or_a_proven_death_corrects_a_suspected_return(home
     assert_eq!(states(store, sent.replay).await, [ItemState::Confirmed, ItemState::Returned]);
     assert_eq!(store.letter(sent.ids[0]).await.unwrap().letter.status, Status::Recovered);
     assert_eq!(store.letter(sent.ids[1]).await.unwrap().letter.status, Status::Open);
+    conserved(store).await;
+}
+
+/// Another payload, so that only the message id is equal.
+fn with_id(n: i64, id: &str, failed: i64, consumer: Option<&str>) -> NewLetter {
+    letter(n, |l| {
+        l.origin = Origin::message(BrokerKind::Rabbitmq, "orders", id);
+        l.message.payload = Payload::from(format!(r#"{{"changed":{n}}}"#));
+        l.failed_at = at(failed);
+        l.consumer = consumer.map(String::from);
+    })
+}
+
+pub(crate) async fn a_message_id_proves_a_return_only_after_the_send_and_in_one_consumer(home: &dyn Home) {
+    let letters = (1..=3).map(|n| order(n, Some(&format!("m-{n}")))).collect();
+    let sent = sent(home, letters, 3).await;
+    let store = &sent.store;
+    let back = vec![
+        with_id(11, "m-1", -6_000, Some("pricing")),
+        with_id(12, "m-2", 500, Some("mail")),
+        with_id(13, "m-3", -4_000, None),
+    ];
+    let answers = store.insert(batch(back), at(600)).await.unwrap();
+    let [Inserted::Stored(earlier), Inserted::Stored(elsewhere), third] = answers[..] else {
+        panic!("{answers:?}")
+    };
+    assert_eq!(third, Inserted::DiedAgain(sent.ids[2]));
+    for (new, letter) in [(earlier, sent.ids[0]), (elsewhere, sent.ids[1])] {
+        assert_eq!(suspect(store, new).await, Some(Suspect { kind: Suspicion::Return, letter }));
+        assert_eq!(store.letter(letter).await.unwrap().letter.deaths, 1);
+    }
+    let suspected = ItemState::SuspectedReturn;
+    assert_eq!(states(store, sent.replay).await, [suspected, suspected, ItemState::Returned]);
+    conserved(store).await;
+}
+
+pub(crate) async fn a_passed_message_does_not_hide_the_next_equal_one(home: &dyn Home) {
+    let sent = sent(home, vec![order(1, None), order(1, None)], 2).await;
+    let store = &sent.store;
+    store.conclude(&sent.run(), &[0], Conclusion::Passed, at(100)).await.unwrap();
+    store.insert(batch(vec![again(1, None, 500)]), at(600)).await.unwrap();
+    assert_eq!(states(store, sent.replay).await, [ItemState::Passed, ItemState::SuspectedReturn]);
     conserved(store).await;
 }

@@ -49,18 +49,15 @@ impl Move {
         Returned,
         None,
     );
-    /// A letter with the same payload and key arrived. What is in doubt was sent then; its letter says so.
+    /// A letter that may be its message arrived. Of what is in doubt this decides nothing.
     pub(crate) const SUSPECT: Self = Self::new(&[Sent, Presumed, Unknown], SuspectedReturn, None);
     pub(crate) const SUSPECT_UNRECORDED: Self = Self::new(&[Intended], SuspectedReturn, Some(Step::Send));
-    pub(crate) const SUSPECT_IN_DOUBT: Self = Self::new(&[InDoubt], SuspectedReturn, Some(Step::FoundSent));
+    /// It was suspected before its end was known, and was not sent: the letter that arrived is another one.
+    pub(crate) const UNSENT_AFTER_ALL: Self = Self::new(&[SuspectedReturn], Released, Some(Step::SettleOpen));
 
-    /// How an item that stands in `state` becomes a suspected return. A letter that was passed is recovered and stays so.
+    /// How an item in `state` becomes a suspected return. A letter that was passed is recovered and stays so.
     pub(crate) fn suspect(state: ItemState) -> Self {
-        match state {
-            Intended => Self::SUSPECT_UNRECORDED,
-            InDoubt => Self::SUSPECT_IN_DOUBT,
-            _ => Self::SUSPECT,
-        }
+        if state == Intended { Self::SUSPECT_UNRECORDED } else { Self::SUSPECT }
     }
 
     pub(crate) fn takes(&self, state: ItemState) -> bool {
@@ -79,8 +76,10 @@ impl Move {
 }
 
 impl SendEnd {
-    pub(crate) fn as_move(&self) -> Move {
+    /// The move of an item in `state`. A letter may arrive before the end is recorded, and make the item a suspected return.
+    pub(crate) fn as_move(&self, state: ItemState) -> Move {
         match self {
+            Self::Unsent | Self::Refused(_) if state == SuspectedReturn => Move::UNSENT_AFTER_ALL,
             Self::Sent { .. } => Move::new(&[Intended], Sent, Some(Step::Send)),
             Self::Unsent => Move::new(&[Intended], Claimed, None),
             Self::Refused(_) => Move::new(&[Intended], Refused, Some(Step::Release)),

@@ -256,7 +256,8 @@ pub struct ToSend {
     pub replays: u32,
 }
 
-/// What became of an intended item.
+/// What became of an intended item. If it was not sent and a letter made it a suspected return meanwhile, it is released
+/// and its letter is open again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SendEnd {
     Sent {

@@ -151,6 +151,7 @@ pub(super) async fn record(
     let numbers: Vec<u64> = ends.iter().map(|(number, _)| *number).collect();
     let mut hand = Hand::of_run(db, head, &keys(&numbers), now).await?;
     for (number, end) in ends {
+        let Some(state) = hand.items.get(number).map(|found| found.item.state) else { continue };
         let told = match end {
             SendEnd::Sent { partition, offset } => {
                 Told { partition: *partition, offset: *offset, note: None }
@@ -158,7 +159,7 @@ pub(super) async fn record(
             SendEnd::Refused(why) => Told { note: Some(why.clone()), ..Told::default() },
             SendEnd::Unsent | SendEnd::Doubtful => Told::default(),
         };
-        hand.take(*number, end.as_move(), told);
+        hand.take(*number, end.as_move(state), told);
     }
     hand.finish().await
 }

@@ -130,7 +130,7 @@ pub(super) fn record(
     let mut hand = Hand::of_run(db, staged, head, now);
     for (number, end) in ends {
         let Some(found) = found.remove(&number) else { continue };
-        let way = end.as_move();
+        let way = end.as_move(found.item.state);
         let told = match end {
             SendEnd::Sent { partition, offset } => Told { partition, offset, note: None },
             SendEnd::Refused(why) => Told { note: Some(why), ..Told::default() },

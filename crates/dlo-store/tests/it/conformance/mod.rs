@@ -85,6 +85,8 @@ macro_rules! conformance {
                 a_receipt_or_a_proven_death_corrects_a_suspected_return
                 a_message_id_proves_a_return_only_after_the_send_and_in_one_consumer
                 a_passed_message_does_not_hide_the_next_equal_one
+                an_equal_payload_leaves_a_doubt_a_doubt
+                what_was_not_sent_after_a_suspicion_is_open_again
             }
             bytes {
                 every_field_comes_back_as_it_was

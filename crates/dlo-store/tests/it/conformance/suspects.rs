@@ -7,7 +7,7 @@ use dlo_core::origin::{BrokerKind, Origin};
 use dlo_core::query::{Matcher, Query, Term};
 use dlo_core::replay::{Exclusion, ItemState};
 use dlo_core::suspect::{DeathMark, Suspect, Suspicion};
-use dlo_store::replays::{Conclusion, PlanPolicy, Run};
+use dlo_store::replays::{Conclusion, PlanPolicy, Run, SendEnd, Settling};
 use dlo_store::{DynStore, Inserted};
 
 use super::Home;
@@ -330,5 +330,37 @@ pub(crate) async fn a_passed_message_does_not_hide_the_next_equal_one(home: &dyn
     store.conclude(&sent.run(), &[0], Conclusion::Passed, at(100)).await.unwrap();
     store.insert(batch(vec![again(1, None, 500)]), at(600)).await.unwrap();
     assert_eq!(states(store, sent.replay).await, [ItemState::Passed, ItemState::SuspectedReturn]);
+    conserved(store).await;
+}
+
+pub(crate) async fn an_equal_payload_leaves_a_doubt_a_doubt(home: &dyn Home) {
+    let sent = sent(home, vec![order(1, None)], 0).await;
+    let store = &sent.store;
+    assert_eq!(store.doubt(&sent.run(), at(100)).await.unwrap(), 1);
+    let answers = store.insert(batch(vec![again(1, None, 500)]), at(600)).await.unwrap();
+    assert_eq!(suspect(store, answers[0].id()).await, None);
+    assert_eq!(states(store, sent.replay).await, [ItemState::InDoubt]);
+    assert_eq!(store.letter(sent.ids[0]).await.unwrap().letter.status, Status::InDoubt);
+    assert_eq!(store.settle(sent.replay, &[0], Settling::Open, &deed("ann"), at(700)).await.unwrap(), 1);
+    conserved(store).await;
+}
+
+pub(crate) async fn what_was_not_sent_after_a_suspicion_is_open_again(home: &dyn Home) {
+    let sent = sent(home, (1..=3).map(|n| order(n, None)).collect(), 0).await;
+    let store = &sent.store;
+    let back = (1..=3).map(|n| again(n, None, 500 + n)).collect();
+    store.insert(batch(back), at(600)).await.unwrap();
+    assert_eq!(states(store, sent.replay).await, [ItemState::SuspectedReturn; 3]);
+    let ends = vec![(0, SendEnd::Unsent), (1, SendEnd::Refused("too large".into())), (2, SendEnd::Doubtful)];
+    for n in [700, 800] {
+        store.record(&sent.run(), ends.clone(), at(n)).await.unwrap();
+    }
+    let released = ItemState::Released;
+    assert_eq!(states(store, sent.replay).await, [released, released, ItemState::SuspectedReturn]);
+    let mut statuses = Vec::new();
+    for id in &sent.ids {
+        statuses.push(store.letter(*id).await.unwrap().letter.status);
+    }
+    assert_eq!(statuses, [Status::Open, Status::Open, Status::Sent]);
     conserved(store).await;
 }

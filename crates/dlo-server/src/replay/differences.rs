@@ -50,8 +50,8 @@ pub(crate) async fn differences(
         for item in &found.items {
             match message(office, item.letter).await {
                 Ok(message) => count.add(&message, target, &part.settings),
-                // Deleted since the plan was made.
-                Err(StoreError::NoLetter(_)) => {}
+                // Deleted since the plan was made, or damaged. A damaged one is refused when the replay sends it.
+                Err(StoreError::NoLetter(_) | StoreError::Unreadable(_)) => {}
                 Err(error) => return Err(error),
             }
         }

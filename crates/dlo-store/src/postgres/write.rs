@@ -1,8 +1,8 @@
 //! One insert, inside a transaction: recognise, group, place, write, count.
 //!
-//! Locks are taken in one order by everybody (leases, letters that come back, dedupe keys, death ids, conditions, sources
-//! with new groups, counts), each kind in the order of its keys, so that overlapping batches wait for each other and never in a circle. Each
-//! table is written by one statement for the whole batch.
+//! Locks are taken in one order by everybody (leases, letters that come back and then their items, dedupe keys, death ids,
+//! conditions, sources with new groups, counts), each kind in the order of its keys, so that overlapping batches wait for
+//! each other and never in a circle. Each table is written by one statement for the whole batch.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -34,8 +34,10 @@ pub(super) async fn insert(
     now: Timestamp,
     groups_per_source: usize,
 ) -> Result<Vec<Inserted>, StoreError> {
-    let (letters, returned) = with_returns(db, batch, now).await?;
-    let results = recognise(db, &letters, now).await?;
+    let (mut letters, mut returned) = with_returns(db, batch, now).await?;
+    let here = lock_formers(db, &letters).await?;
+    check_proven(db, batch, &mut letters, &mut returned, now).await?;
+    let results = recognise(db, &letters, &here, now).await?;
     let fresh: Vec<usize> =
         (0..results.len()).filter(|at| !matches!(results[*at], Inserted::Duplicate(_))).collect();
     if !fresh.is_empty() {
@@ -61,10 +63,10 @@ async fn with_returns<'b>(
     now: Timestamp,
 ) -> Result<(Cow<'b, [NewLetter]>, HashMap<usize, ForeignReturn>), StoreError> {
     let mut letters: Cow<'b, [NewLetter]> = Cow::Borrowed(&batch.letters);
-    let mut suspected = HashMap::new();
+    let mut returned = HashMap::new();
     let mut expected = replays::expected(db, now).await?;
     if expected.is_empty() {
-        return Ok((letters, suspected));
+        return Ok((letters, returned));
     }
     let mut sorter = Sorter::new(&batch.blocks);
     for (at, letter) in batch.letters.iter().enumerate() {
@@ -73,22 +75,41 @@ async fn with_returns<'b>(
         }
         sorter.at = batch.slots[at];
         let Some(cold) = sorter.cold() else { continue };
-        match replays::find_return(db, &mut expected, letter, cold, now).await? {
-            Some(back) if back.is_proven => letters.to_mut()[at] = back.as_death(letter),
-            Some(back) => drop(suspected.insert(at, back)),
-            None => {}
+        let Some(back) = replays::find_return(db, &mut expected, letter, cold, now).await? else { continue };
+        if back.is_proven {
+            letters.to_mut()[at] = back.as_death(letter);
+        }
+        returned.insert(at, back);
+    }
+    Ok((letters, returned))
+}
+
+/// Reads the items of proven returns again, now that their letters are locked. A letter is new where another batch had the
+/// return meanwhile. Suspected returns stay in `returned`.
+async fn check_proven(
+    db: &Transaction<'_>,
+    batch: &Prepared,
+    letters: &mut Cow<'_, [NewLetter]>,
+    returned: &mut HashMap<usize, ForeignReturn>,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    let mut proven: Vec<_> = returned.extract_if(|_, back| back.is_proven).collect();
+    proven.sort_by_key(|(_, back)| back.letter());
+    for (at, back) in proven {
+        if !replays::is_still_expected(db, &back, now).await? {
+            letters.to_mut()[at] = batch.letters[at].clone();
         }
     }
-    Ok((letters, suspected))
+    Ok(())
 }
 
 /// What each letter is: new, known, or one more death of a letter that is here.
 async fn recognise(
     db: &Transaction<'_>,
     letters: &[NewLetter],
+    here: &HashSet<LetterId>,
     now: Timestamp,
 ) -> Result<Vec<Inserted>, StoreError> {
-    let here = lock_formers(db, letters).await?;
     let mut results: Vec<Inserted> = letters
         .iter()
         .map(|letter| match letter.replay_of {

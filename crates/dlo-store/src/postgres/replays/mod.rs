@@ -30,7 +30,7 @@ mod verify;
 mod whole;
 
 pub(super) use outcome::come_back;
-pub(super) use returns::{ForeignReturn, expected, find_return, suspect_return};
+pub(super) use returns::{ForeignReturn, expected, find_return, is_still_expected, suspect_return};
 pub(super) use verify::problems;
 
 /// Answers from one snapshot.

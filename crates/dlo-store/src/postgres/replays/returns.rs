@@ -49,7 +49,7 @@ impl Expected {
 
     fn take(&mut self, item: Item, is_proven: bool) -> ForeignReturn {
         self.taken.insert(item.number);
-        ForeignReturn { replay: self.id, item, is_proven }
+        ForeignReturn { replay: self.id, row: self.row, window: self.window, item, is_proven }
     }
 
     fn may_be(&self, item: &Item, now: Timestamp) -> bool {
@@ -65,6 +65,8 @@ impl Expected {
 #[derive(Debug)]
 pub(in super::super) struct ForeignReturn {
     replay: ReplayId,
+    row: ReplayRow,
+    window: Duration,
     item: Item,
     /// Its message id proves it; else the id, or payload and key, suggest it.
     pub(in super::super) is_proven: bool,
@@ -232,6 +234,18 @@ async fn with_mark(
                   ORDER BY m.number DESC LIMIT $3) ORDER BY number";
     let found = rows::items(db, rest, &[&replay.row, &mark, &EQUAL]).await?;
     Ok(found.into_iter().map(|found| found.item).collect())
+}
+
+/// Whether the item of a proven return may still come back, read after its letter was locked: another batch may have had a
+/// copy. It stays locked.
+pub(in super::super) async fn is_still_expected(
+    db: &Transaction<'_>,
+    back: &ForeignReturn,
+    now: Timestamp,
+) -> Result<bool, StoreError> {
+    let number = back.item.number as i64;
+    let found = rows::items(db, "number = $2 FOR UPDATE", &[&back.row, &number]).await?;
+    Ok(found.iter().any(|found| may_come_back(&found.item, back.window, now)))
 }
 
 /// Counts the item as a suspected return. `false`: its outcome is known, so that nothing is suspected.

@@ -87,6 +87,7 @@ macro_rules! conformance {
                 a_passed_message_does_not_hide_the_next_equal_one
                 an_equal_payload_leaves_a_doubt_a_doubt
                 what_was_not_sent_after_a_suspicion_is_open_again
+                one_return_that_several_tasks_store_at_once_is_one_death
             }
             bytes {
                 every_field_comes_back_as_it_was

@@ -364,3 +364,22 @@ pub(crate) async fn what_was_not_sent_after_a_suspicion_is_open_again(home: &dyn
     assert_eq!(statuses, [Status::Open, Status::Open, Status::Sent]);
     conserved(store).await;
 }
+
+pub(crate) async fn one_return_that_several_tasks_store_at_once_is_one_death(home: &dyn Home) {
+    let sent = sent(home, vec![order(1, Some("m-1"))], 1).await;
+    let tasks: Vec<_> = (0..8)
+        .map(|n| {
+            let store = sent.store.clone();
+            tokio::spawn(async move {
+                store.insert(batch(vec![with_id(n, "m-1", 500 + n, None)]), at(600)).await.unwrap()
+            })
+        })
+        .collect();
+    let mut deaths = 0;
+    for task in tasks {
+        deaths += usize::from(matches!(task.await.unwrap()[..], [Inserted::DiedAgain(_)]));
+    }
+    assert_eq!(deaths, 1);
+    assert_eq!(sent.store.letter(sent.ids[0]).await.unwrap().letter.deaths, 2);
+    conserved(&sent.store).await;
+}

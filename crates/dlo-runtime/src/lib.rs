@@ -54,6 +54,7 @@ mod letters;
 mod metrics;
 mod outbox;
 mod pills;
+mod private;
 #[cfg(feature = "push")]
 pub mod push;
 mod receipts;

@@ -14,7 +14,7 @@ mod segment;
 mod tests;
 
 use std::collections::{HashMap, VecDeque};
-use std::fs::{self, File, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -23,6 +23,7 @@ use dlo_core::id::DeathId;
 use dlo_core::message::Message;
 use dlo_core::units::ByteSize;
 
+use crate::private;
 use head::Head;
 use segment::{Entry, Reading, Segment};
 
@@ -74,7 +75,7 @@ pub(crate) struct Spool {
 impl Spool {
     /// Finds what an earlier life left. What it was writing when it died is cut off: nobody was told that it was kept.
     pub(crate) fn open(directory: &Path, most: ByteSize) -> Result<Self, SpoolError> {
-        fs::create_dir_all(directory).map_err(failed("create", directory))?;
+        private::create_directory(directory).map_err(failed("create", directory))?;
         let lock = lock(directory)?;
         let head = Head::open(directory)?;
         let mut spool = Self {
@@ -259,7 +260,7 @@ impl Spool {
 
 fn lock(directory: &Path) -> Result<File, SpoolError> {
     let path = directory.join("lock");
-    let file = File::options().create(true).truncate(false).write(true).open(&path);
+    let file = private::options().create(true).truncate(false).write(true).open(&path);
     let file = file.map_err(failed("open", &path))?;
     match file.try_lock() {
         Ok(()) => Ok(file),

@@ -13,6 +13,7 @@ use dlo_core::time::Timestamp;
 
 use super::layout::{self, Layout, Note};
 use super::{Down, JournalError, MOST_PLACES, kept};
+use crate::private;
 
 #[derive(Debug)]
 pub(super) struct Place {
@@ -36,7 +37,7 @@ impl Place {
     pub(super) fn take(directory: &Path) -> Result<Self, JournalError> {
         for number in 0..MOST_PLACES {
             let path = directory.join(number.to_string());
-            fs::create_dir_all(&path).map_err(failed("create", &path))?;
+            private::create_directory(&path).map_err(failed("create", &path))?;
             if let Some(place) = Self::lock(path)? {
                 return Ok(place);
             }
@@ -64,7 +65,7 @@ impl Place {
 
     fn lock(path: PathBuf) -> Result<Option<Self>, JournalError> {
         let file = path.join("lock");
-        let lock = File::options().create(true).truncate(false).write(true).open(&file);
+        let lock = private::options().create(true).truncate(false).write(true).open(&file);
         let lock = lock.map_err(failed("open", &file))?;
         match lock.try_lock() {
             Ok(()) => {
@@ -155,7 +156,7 @@ fn understood<T>(
 /// page of the map is written back.
 fn replace(path: &Path, bytes: &[u8]) -> Result<File, JournalError> {
     let new = path.with_extension("new");
-    let file = File::options().create(true).truncate(true).read(true).write(true).open(&new);
+    let file = private::options().create(true).truncate(true).read(true).write(true).open(&new);
     let mut file = file.map_err(failed("create", &new))?;
     file.write_all(bytes).and_then(|()| file.sync_all()).map_err(failed("write", &new))?;
     fs::rename(&new, path).map_err(failed("replace", path))?;

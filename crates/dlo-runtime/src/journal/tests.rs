@@ -45,6 +45,14 @@ fn a_child_that_is_killed_in_its_handler() {
 }
 
 #[test]
+fn files_and_directories_can_be_read_by_their_owner_only() {
+    let home = TempDir::new().unwrap();
+    let (journal, _) = Journal::open(&home.path().join("state/orders"), 8).unwrap();
+    journal.keep(&Suspects::new(PoisonConfig::default())).unwrap();
+    crate::private::assert_private(home.path());
+}
+
+#[test]
 fn a_killed_process_leaves_exactly_those_who_were_in_its_handler() {
     let directory = TempDir::new().unwrap();
     let mut child = Command::new(std::env::current_exe().unwrap())

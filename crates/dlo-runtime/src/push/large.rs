@@ -23,6 +23,7 @@ use serde_json::{Value, json};
 use super::office::{NotTaken, OfficeReceipts};
 use crate::clock::SystemClock;
 use crate::large::{Kept, LargeLetter, LargeLetters};
+use crate::private;
 
 /// The pause between two looks for files that the office does not have.
 const LOOK: Duration = Duration::from_secs(30);
@@ -114,20 +115,37 @@ impl LargeLetters for LargeStore {
 
 /// Writes a file whole, or not at all.
 fn write(directory: &Path, path: &Path, document: &[u8], most: ByteSize) -> io::Result<()> {
-    fs::create_dir_all(directory)?;
-    // A file that a crash left unfinished takes room as well.
-    let sizes = files(directory).into_iter().filter_map(|file| file.metadata().ok()).map(|file| file.len());
-    let there: u64 = sizes.sum();
+    private::create_directory(directory)?;
+    remove_parts(directory);
+    let others = files(directory).into_iter().filter(|file| file != path);
+    let there: u64 = others.filter_map(|file| file.metadata().ok()).map(|file| file.len()).sum();
     if there.saturating_add(document.len() as u64) > most.0 {
         let full =
             format!("{} holds {there} bytes of large letters, {most} are allowed", directory.display());
         return Err(io::Error::new(io::ErrorKind::StorageFull, full));
     }
     let part = path.with_extension("part");
-    let mut file = File::create(&part)?;
-    file.write_all(document).and_then(|()| file.sync_all())?;
-    fs::rename(&part, path)?;
+    let mut file = private::options().write(true).create_new(true).open(&part)?;
+    // For other processes: see `remove_parts`. Without a lock they leave the file alone.
+    let _locked = file.try_lock();
+    let written = file.write_all(document).and_then(|()| file.sync_all());
+    if let Err(error) = written.and_then(|()| fs::rename(&part, path)) {
+        let _removed = fs::remove_file(&part);
+        return Err(error);
+    }
     File::open(directory)?.sync_all()
+}
+
+/// Removes the files that a crash left unfinished: they take room, and nobody was told that they were kept. A file that
+/// another process is writing is locked, and stays.
+fn remove_parts(directory: &Path) {
+    let parts = files(directory).into_iter().filter(|path| path.extension().is_some_and(|end| end == "part"));
+    for part in parts {
+        let is_left = File::open(&part).is_ok_and(|file| file.try_lock().is_ok());
+        if is_left && let Err(error) = fs::remove_file(&part) {
+            tracing::warn!(file = %part.display(), %error, "large_letter.not_removed");
+        }
+    }
 }
 
 fn files(directory: &Path) -> Vec<PathBuf> {
@@ -191,3 +209,6 @@ fn headers(headers: &Headers) -> Vec<Value> {
     };
     headers.iter().map(one).collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use super::segment::Entry;
 use super::{SpoolError, failed};
 use crate::crc32::crc32;
+use crate::private;
 
 const MAGIC: [u8; 8] = *b"DLOHEAD\x01";
 const LENGTH: usize = 28;
@@ -24,7 +25,7 @@ pub(super) struct Head {
 impl Head {
     pub(super) fn open(directory: &Path) -> Result<Self, SpoolError> {
         let path = directory.join("head");
-        let file = File::options().create(true).truncate(false).read(true).write(true).open(&path);
+        let file = private::options().create(true).truncate(false).read(true).write(true).open(&path);
         let mut file = file.map_err(failed("open", &path))?;
         let mut bytes = Vec::new();
         (&mut file).take(LENGTH as u64).read_to_end(&mut bytes).map_err(failed("read", &path))?;

@@ -13,6 +13,7 @@ use dlo_core::units::ByteSize;
 
 use super::record::{self, FRAME};
 use super::{SpoolError, Spooled, failed};
+use crate::private;
 
 /// Magic and version.
 pub(super) const HEAD: [u8; 12] = *b"DLOLETTERS\0\x01";
@@ -70,7 +71,8 @@ pub(super) fn numbers(directory: &Path) -> Result<Vec<u64>, SpoolError> {
 /// A new one, whose name is on the disk.
 pub(super) fn create(directory: &Path, number: u64) -> Result<File, SpoolError> {
     let path = path(directory, number);
-    let file = File::options().create_new(true).append(true).open(&path).map_err(failed("create", &path))?;
+    let file =
+        private::options().create_new(true).append(true).open(&path).map_err(failed("create", &path))?;
     let written = (&file).write_all(&HEAD).and_then(|()| File::open(directory)?.sync_all());
     if let Err(error) = written {
         delete(directory, number);
@@ -164,7 +166,8 @@ fn set_aside(path: &Path, start: u64, length: u64) -> Result<(), SpoolError> {
     let copy = || {
         let mut from = File::open(path)?;
         from.seek(SeekFrom::Start(start))?;
-        io::copy(&mut from.take(length), &mut File::create(&aside)?)
+        let mut to = private::options().write(true).create(true).truncate(true).open(&aside)?;
+        io::copy(&mut from.take(length), &mut to)
     };
     copy().map_err(failed("set aside a part of", path))?;
     tracing::warn!(

@@ -1,5 +1,7 @@
 //! The spool over deaths and damage. A spool that is dropped ends as a killed one does: it has no last words.
 
+use std::fs;
+
 use dlo_core::message::Payload;
 use proptest::prelude::*;
 use tempfile::TempDir;
@@ -41,6 +43,22 @@ fn files(directory: &TempDir, ending: &str) -> Vec<PathBuf> {
     let mut files: Vec<_> = entries.filter(|path| path.to_str().unwrap().ends_with(ending)).collect();
     files.sort();
     files
+}
+
+#[test]
+fn files_and_directories_can_be_read_by_their_owner_only() {
+    let home = TempDir::new().unwrap();
+    let directory = home.path().join("state/orders");
+    let mut spool = Spool::open(&directory, ROOMY).unwrap();
+    spool.push(&letters(0..2)).unwrap();
+    let segment = segment::path(&directory, 0);
+    let mut bytes = fs::read(&segment).unwrap();
+    let last = bytes.len() - 1;
+    bytes[last] ^= 1;
+    fs::write(&segment, &bytes).unwrap();
+    assert_eq!(spool.front(9, usize::MAX).unwrap(), letters(0..1));
+    assert!(fs::read_dir(&directory).unwrap().count() > 3, "the lock, the head, a segment, what is damaged");
+    private::assert_private(home.path());
 }
 
 #[test]

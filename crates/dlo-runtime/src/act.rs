@@ -139,6 +139,7 @@ impl Shared {
                 right,
                 awaited: None,
                 limit: None,
+                large_name: None,
                 weight,
             })
             .await;
@@ -169,7 +170,17 @@ impl Shared {
         let elsewhere = lane.is_some() && !self.only_instance;
         let awaited = Some(if elsewhere { Awaited::Confirmed(rung) } else { Awaited::Kept(rung) });
         self.outbox
-            .send(Parcel { to, delay: None, message, content, right, awaited, limit: None, weight })
+            .send(Parcel {
+                to,
+                delay: None,
+                message,
+                content,
+                right,
+                awaited,
+                limit: None,
+                large_name: None,
+                weight,
+            })
             .await;
         // The next of its lane begins when the letter is safe: after a crash before that this one is tried again, and what
         // was behind it must not have been handled. Our disk is safe enough only where no rebalance can bring it to

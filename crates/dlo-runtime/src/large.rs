@@ -15,6 +15,8 @@ pub struct LargeLetter<'a> {
     /// As it was received.
     pub message: &'a Message,
     pub envelope: &'a Envelope,
+    /// The same each time that this letter is handed over, and no other letter's: a second copy is the first one.
+    pub name: &'a str,
 }
 
 /// Where a large letter is now.

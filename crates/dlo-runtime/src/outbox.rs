@@ -77,6 +77,8 @@ pub(crate) struct Parcel {
     pub(crate) awaited: Option<Awaited>,
     /// Less than the queue takes by what its client knows: the server refused more.
     pub(crate) limit: Option<usize>,
+    /// Where large letters are kept, once it went there: each try has the same name.
+    pub(crate) large_name: Option<String>,
     /// Of its body, until that is elsewhere.
     #[expect(dead_code, reason = "held, not read: it weighs as long as it is there")]
     pub(crate) weight: Weight,

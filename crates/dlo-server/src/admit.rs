@@ -258,10 +258,12 @@ impl Admission {
 
 /// What our headers say of the death, where nothing but a hash of the bytes names it.
 fn death_mark(draft: &Draft) -> Option<DeathMark> {
-    if draft.message.headers.is_empty() || draft.origin.has_coordinates() {
+    let headers = &draft.message.headers;
+    // A pointer has the mark of its whole letter, and is no copy of it.
+    if headers.is_empty() || draft.origin.has_coordinates() || envelope::body_elsewhere(headers).is_some() {
         return None;
     }
-    envelope::death_mark(&draft.message.headers)
+    envelope::death_mark(headers)
 }
 
 /// What a replayed message says about itself in its headers, where the sender did not say it outright.

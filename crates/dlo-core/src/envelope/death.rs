@@ -2,7 +2,7 @@
 
 use super::fit::{BodyTooLarge, size};
 use super::read::{history, name, origin, parsed, put, put_history, put_origin, time};
-use super::{Envelope, Part, names};
+use super::{Envelope, OriginHeaders, Part, names};
 use crate::limits;
 use crate::message::{Headers, Message};
 use crate::suspect::DeathMark;
@@ -32,6 +32,18 @@ pub fn death_mark(headers: &Headers) -> Option<DeathMark> {
     let id = parsed(headers, names::DEATH_ID)?;
     parsed::<u32>(headers, names::DLO_VERSION).filter(|version| *version > 0)?;
     Some(DeathMark { id, redelivered: parsed(headers, names::REDELIVERED).unwrap_or_default() })
+}
+
+/// Writes what [`death_mark`] reads, and nothing else of the story. Nothing is done where the broker names the message.
+pub fn mark_death(headers: &mut Headers, envelope: &Envelope) {
+    if envelope.death_id.is_none() || is_named(&envelope.origin) {
+        return;
+    }
+    const OF_THE_MARK: &[&str] = &[names::DLO_VERSION, names::DEATH_ID, names::REDELIVERED];
+    headers.remove_where(|header| names::is_one_of(header, OF_THE_MARK));
+    put(headers, names::DLO_VERSION, Some(names::VERSION));
+    put(headers, names::DEATH_ID, envelope.death_id);
+    put(headers, names::REDELIVERED, envelope.redelivered.then_some(true));
 }
 
 /// What our headers say, if there are any. Never fails; a newer version is read as far as its names are known.
@@ -69,10 +81,14 @@ pub fn decode(headers: &Headers) -> Option<Envelope> {
 
 /// Marks a dead letter that is written again, because nobody knows whether it was written before. It grows by a few bytes. Nothing is done where the broker names the message: there a second copy is recognised.
 pub fn mark_redelivered(headers: &mut Headers) {
-    let named = origin(headers).origin().is_some_and(|origin| origin.has_coordinates());
-    if !named && headers.text(names::REDELIVERED).is_none() {
+    if !is_named(&origin(headers)) && headers.text(names::REDELIVERED).is_none() {
         put(headers, names::REDELIVERED, Some(true));
     }
+}
+
+/// Whether the broker names the message.
+fn is_named(origin: &OriginHeaders) -> bool {
+    origin.origin().is_some_and(|origin| origin.has_coordinates())
 }
 
 /// The same story with every text cut to its limit, and the cuts that lose something to a reader noted.

@@ -57,6 +57,23 @@ fn the_story_stands_behind_the_original_and_the_payload_is_unwrapped() {
 }
 
 #[test]
+fn only_a_message_that_its_broker_does_not_name_is_given_the_mark_of_its_death() {
+    let id = Some(crate::id::DeathId(Uuid::from_u128(7)));
+    let named = Envelope { death_id: id, redelivered: true, ..story() };
+    let mut headers = order().headers;
+    mark_death(&mut headers, &named);
+    assert_eq!(headers, order().headers);
+    let unnamed = Envelope { origin: OriginHeaders { offset: None, ..named.origin.clone() }, ..named };
+    for redelivered in [true, false] {
+        mark_death(&mut headers, &Envelope { redelivered, ..unnamed.clone() });
+        let mark = death_mark(&headers).unwrap();
+        assert_eq!((Some(mark.id), mark.redelivered), (id, redelivered));
+    }
+    strip_for_replay(&mut headers);
+    assert_eq!(headers, order().headers);
+}
+
+#[test]
 fn the_stack_is_cut_first_then_the_message_then_the_history() {
     let full = size(&encode(&order(), &story(), ROOMY).unwrap());
     let cut_to = |limit| decode(&encode(&order(), &story(), limit).unwrap().headers).unwrap();

@@ -5,10 +5,12 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use dlo_core::time::Clock as _;
 use tokio::task::JoinSet;
 
 use super::chute::Chute;
 use super::{Content, Parcel};
+use crate::clock::SystemClock;
 use crate::large::{Kept, LargeLetter, LargeLetters};
 
 /// Letters that are handed over at once.
@@ -54,18 +56,24 @@ impl Keeping {
 }
 
 async fn keep(parcel: Parcel, large: Arc<dyn LargeLetters>) -> Outcome {
-    let Content::Letter { envelope, .. } = &parcel.content else {
+    let (Content::Letter { envelope, .. }, Some(name)) = (&parcel.content, &parcel.large_name) else {
         return (parcel, Err("it is no letter".to_owned()));
     };
-    let kept = large.keep(LargeLetter { message: &parcel.message, envelope }).await;
+    let kept = large.keep(LargeLetter { message: &parcel.message, envelope, name }).await;
     (parcel, kept)
+}
+
+/// Names sort by the time at which they were given.
+fn new_name() -> String {
+    format!("{:016x}-{:016x}", SystemClock.now().as_micros(), rand::random::<u64>())
 }
 
 impl Chute {
     /// A body is larger than the queue takes. A letter goes to where large ones are kept; everything else waits.
-    pub(super) fn does_not_fit(&mut self, parcel: Parcel, problem: &str) {
+    pub(super) fn does_not_fit(&mut self, mut parcel: Parcel, problem: &str) {
         match (&self.ways.large, &parcel.content) {
             (Some(large), Content::Letter { file: None, .. }) => {
+                parcel.large_name.get_or_insert_with(new_name);
                 self.keeping.push(parcel, &Arc::clone(large));
                 self.limit = self.ways.publisher.capabilities().max_message;
             }

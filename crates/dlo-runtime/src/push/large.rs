@@ -14,14 +14,13 @@ use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use dlo_core::envelope::replay_mark;
+use dlo_core::envelope::{Envelope, mark_death, replay_mark};
+use dlo_core::limits;
 use dlo_core::message::{Header, Headers};
-use dlo_core::time::Clock as _;
 use dlo_core::units::ByteSize;
 use serde_json::{Value, json};
 
 use super::office::{NotTaken, OfficeReceipts};
-use crate::clock::SystemClock;
 use crate::large::{Kept, LargeLetter, LargeLetters};
 use crate::private;
 
@@ -90,15 +89,14 @@ impl LargeStore {
 impl LargeLetters for LargeStore {
     async fn keep(&self, letter: LargeLetter<'_>) -> Result<Kept, String> {
         let document = Bytes::from(document(&self.source, letter).to_string());
-        let name = format!("{:016x}-{:016x}", SystemClock.now().as_micros(), rand::random::<u64>());
         if let Some(office) = &self.office {
-            match office.post_letter(document.clone(), &name).await {
+            match office.post_letter(document.clone(), letter.name).await {
                 Ok(()) => return Ok(Kept::InOffice),
                 Err(NotTaken::Away(problem)) => tracing::debug!(problem, "large_letter.not_posted"),
                 Err(NotTaken::Refused(status)) => tracing::warn!(%status, "large_letter.refused"),
             }
         }
-        let (directory, most, file) = (self.directory.clone(), self.most, format!("{name}.json"));
+        let (directory, most, file) = (self.directory.clone(), self.most, format!("{}.json", letter.name));
         let (path, writing) = (directory.join(&file), Arc::clone(&self.writing));
         let written = tokio::task::spawn_blocking(move || {
             let _alone = writing.lock().unwrap_or_else(PoisonError::into_inner);
@@ -164,7 +162,7 @@ fn whole_files(directory: &Path) -> Vec<PathBuf> {
 
 /// The letter in the words of `POST /api/v1/letters`.
 fn document(source: &str, letter: LargeLetter<'_>) -> Value {
-    let LargeLetter { message, envelope } = letter;
+    let LargeLetter { message, envelope, .. } = letter;
     let origin = &envelope.origin;
     let replay = replay_mark(&message.headers);
     let encoded = |bytes: &Bytes| STANDARD.encode(bytes);
@@ -177,7 +175,7 @@ fn document(source: &str, letter: LargeLetter<'_>) -> Value {
         "offset": origin.offset,
         "message_id": origin.message_id,
         "key_base64": message.key.as_ref().map(|key| encoded(&key.0)),
-        "headers": headers(&message.headers),
+        "headers": headers(&message.headers, envelope),
         "payload_base64": encoded(&message.payload.0),
         "consumer": envelope.consumer_group,
         "consumer_id": envelope.consumer_id,
@@ -199,7 +197,13 @@ fn document(source: &str, letter: LargeLetter<'_>) -> Value {
     })
 }
 
-fn headers(headers: &Headers) -> Vec<Value> {
+/// With the mark by which the office suspects a second copy, where the broker does not name the message.
+fn headers(original: &Headers, envelope: &Envelope) -> Vec<Value> {
+    let mut headers = original.clone();
+    mark_death(&mut headers, envelope);
+    if headers.len() > limits::HEADERS || headers.size() > limits::HEADERS_SIZE {
+        headers.clone_from(original);
+    }
     let one = |Header { name, value }: &Header| match value.as_deref().map(std::str::from_utf8) {
         None => json!([name, null]),
         Some(Ok(text)) => json!([name, text]),

@@ -104,6 +104,18 @@ fn a_header_bomb_is_refused_over_http_and_kept_from_a_queue() {
 }
 
 #[test]
+fn a_pointer_is_no_copy_of_its_whole_letter() {
+    let mut whole = draft();
+    whole.message.headers.push_text("dlo-version", "1");
+    whole.message.headers.push_text("dlo-death-id", "01890a5d-ac96-774b-bcce-b302099a8057");
+    whole.message.headers.push_text("dlo-redelivered", "true");
+    let mut pointer = whole.clone();
+    dlo_core::envelope::point_elsewhere(&mut pointer.message.headers, "1.json", 7);
+    assert!(admit(whole, Manner::Refuse).unwrap().death.unwrap().redelivered);
+    assert_eq!(admit(pointer, Manner::Mend).unwrap().death, None);
+}
+
+#[test]
 fn an_idempotency_key_counts_only_without_coordinates() {
     let admission = Admission::new(Owners::default());
     let key = DedupeKey::idempotent("orders", "k", 3);

@@ -112,7 +112,7 @@ impl Chute {
             self.ways.watch.saw(&Event::NotWritten { queue: &self.queue, problem: &problem });
             failures += 1;
             if !self.sit_out(pause, failures >= PATIENCE, &mut parcels).await {
-                return;
+                return self.finish_keeping().await;
             }
             pause = (pause * 2).min(LAST_PAUSE);
         }
@@ -120,6 +120,9 @@ impl Chute {
 
     /// Waits for something to write. `false`: nobody hands over any more, and nothing is left.
     async fn fill(&mut self, parcels: &mut mpsc::Receiver<Parcel>) -> bool {
+        while let Some(outcome) = self.keeping.finished() {
+            self.on_kept(Some(outcome));
+        }
         self.retry_aside();
         let mut is_closed = false;
         while self.waiting.is_empty() && self.on_disk.is_empty() {

@@ -61,6 +61,7 @@ impl Chute {
                     }
                     return true;
                 }
+                kept = self.keeping.next(), if !self.keeping.is_empty() => self.on_kept(kept),
                 parcel = parcels.recv(), if room => match parcel {
                     Some(parcel) => self.waiting.push_back(parcel),
                     None => return false,

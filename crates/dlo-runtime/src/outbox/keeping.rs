@@ -43,6 +43,16 @@ impl Keeping {
         }
     }
 
+    /// An outcome that is there already.
+    pub(super) fn finished(&mut self) -> Option<Outcome> {
+        loop {
+            match self.tasks.try_join_next()? {
+                Ok(outcome) => return Some(outcome),
+                Err(defect) => tracing::error!(%defect, "consumer.defect"),
+            }
+        }
+    }
+
     /// The next outcome; none when nothing is under way. Cancel-safe.
     pub(super) async fn next(&mut self) -> Option<Outcome> {
         loop {
@@ -78,6 +88,14 @@ impl Chute {
                 self.limit = self.ways.publisher.capabilities().max_message;
             }
             (Some(_) | None, _) => self.put_aside(parcel, problem),
+        }
+    }
+
+    /// The consumer ends: what is under way is settled if the office takes it, the others go back to the broker.
+    pub(super) async fn finish_keeping(&mut self) {
+        self.keeping.waiting.clear();
+        while let Some(outcome) = self.keeping.next().await {
+            self.on_kept(Some(outcome));
         }
     }
 

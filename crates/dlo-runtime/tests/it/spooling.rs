@@ -7,7 +7,7 @@ use dlo_brokers::memory::QueueOptions;
 use dlo_core::failure::Failure;
 use dlo_core::message::Message;
 use dlo_core::units::ByteSize;
-use dlo_runtime::{Behind, ConsumerBuilder, ConsumerConfig, OrderBy};
+use dlo_runtime::{Behind, ConsumerBuilder, ConsumerConfig, Kept, LargeLetter, LargeLetters, OrderBy};
 
 use crate::shop::{Seen, Shop, body, calm};
 
@@ -83,6 +83,46 @@ async fn where_another_instance_may_get_it_a_key_waits_until_its_letter_is_in_th
     crate::shop::wait_for(|| shop.seen.parked() == 2 && shop.seen.handled() == 5).await;
     begun.stop().await;
     assert_eq!(shop.unsettled().await, 0);
+}
+
+/// An office that takes its time.
+struct SlowOffice;
+
+#[async_trait::async_trait]
+impl LargeLetters for SlowOffice {
+    async fn keep(&self, _letter: LargeLetter<'_>) -> Result<Kept, String> {
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        Ok(Kept::InOffice)
+    }
+}
+
+/// A large order and five small ones that are to be parked, while their dead-letter queue is away.
+async fn with_a_large_order(shop: &Shop) -> crate::shop::Begun {
+    shop.broker.delete("orders.dlq");
+    let limit = dlo_core::broker::Broker::publisher(&shop.broker).capabilities().max_message;
+    let large = "x".repeat(limit - 200);
+    shop.orders(["1", "2", &large, "3", "4", "5"]).await;
+    let fail = |_: Message| async { Err::<(), _>(Failure::new("KeyError", "pin 560001")) };
+    shop.consumer_begun(shop.consumer().large_letters(Arc::new(SlowOffice)).handler(fail))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_large_letter_in_the_office_is_settled_while_the_queue_of_the_others_cannot_be_written() {
+    let shop = Shop::open();
+    let begun = with_a_large_order(&shop).await;
+    crate::shop::wait_for(|| shop.seen.parked() == 1).await;
+    begun.stop().await;
+    assert_eq!((shop.seen.parked(), shop.unsettled().await), (1, 5));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_large_letter_that_is_on_its_way_to_the_office_at_the_end_is_settled() {
+    let shop = Shop::open();
+    let begun = with_a_large_order(&shop).await;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(shop.seen.parked(), 0);
+    begun.stop().await;
+    assert_eq!((shop.seen.parked(), shop.unsettled().await), (1, 5));
 }
 
 #[tokio::test(start_paused = true)]

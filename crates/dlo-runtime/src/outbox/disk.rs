@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use dlo_core::broker::{Outgoing, Settlement};
+use dlo_core::broker::{Outgoing, PublishError, Settlement};
 use dlo_core::envelope::{decode, mark_redelivered, size};
 use dlo_core::id::DeathId;
 use dlo_core::message::Message;
@@ -189,28 +189,58 @@ impl Chute {
     async fn publish_open(&mut self, letters: &[Spooled]) -> Tried {
         self.ahead.resize(self.ahead.len().max(letters.len()), Sent::No);
         let open: Vec<usize> = (0..letters.len()).filter(|at| self.ahead[*at] != Sent::Confirmed).collect();
-        let outgoing = open.iter().map(|at| {
+        let (too_large, mut problem) = self.publish_some(letters, &open).await;
+        // The server may have meant all that was sent together.
+        for at in too_large {
+            let (_, alone) = self.publish_some(letters, &[at]).await;
+            problem = problem.or(alone);
+        }
+        problem.map_or(Tried::Well, Tried::Not)
+    }
+
+    /// Returns which of several were refused as too large, and what else the next try will not mend.
+    async fn publish_some(&mut self, letters: &[Spooled], some: &[usize]) -> (Vec<usize>, Option<String>) {
+        let outgoing = some.iter().map(|at| {
             let mut to = letters[*at].to.clone();
             to.partition = to.partition.filter(|_| !self.any_partition);
             Outgoing { to, message: self.copy(&letters[*at], self.ahead[*at]), delay: None }
         });
         let results = self.ways.publisher.publish(outgoing.collect()).await;
         let mut problem =
-            (results.len() < open.len()).then(|| "the publisher did not answer for each".to_owned());
-        for (at, result) in open.into_iter().zip(results) {
-            match result {
-                Ok(_) => self.ahead[at] = Sent::Confirmed,
-                Err(error) => {
-                    if may_be_there(&error) {
-                        self.ahead[at] = Sent::Maybe;
-                    }
-                    if !self.adapts(&error) {
-                        problem = problem.or(Some(error.to_string()));
-                    }
+            (results.len() < some.len()).then(|| "the publisher did not answer for each".to_owned());
+        let mut too_large = Vec::new();
+        for (at, result) in some.iter().copied().zip(results) {
+            let Err(error) = result else {
+                self.ahead[at] = Sent::Confirmed;
+                continue;
+            };
+            if may_be_there(&error) {
+                self.ahead[at] = Sent::Maybe;
+            }
+            let adapts = match error {
+                PublishError::TooLarge { .. } if some.len() > 1 => {
+                    too_large.push(at);
+                    continue;
                 }
+                PublishError::TooLarge { .. } => self.drops_mark(&letters[at], self.ahead[at]),
+                _ => self.adapts(&error),
+            };
+            if !adapts {
+                problem = problem.or(Some(error.to_string()));
             }
         }
-        problem.map_or(Tried::Well, Tried::Not)
+        (too_large, problem)
+    }
+
+    /// Whether the next try of a letter that is too large will be without the mark of a copy. Nothing else of a letter on
+    /// disk can be cut.
+    fn drops_mark(&mut self, letter: &Spooled, sent: Sent) -> bool {
+        let copy = size(&self.copy(letter, sent));
+        let is_marked = copy > size(&letter.message);
+        if is_marked {
+            self.limit = copy - 1;
+        }
+        is_marked
     }
 
     /// A letter as it leaves the disk: one that may be there already says so, if there is room for that.

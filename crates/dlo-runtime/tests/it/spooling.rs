@@ -1,9 +1,11 @@
 //! When the dead-letter queue cannot be written: backoff, disk, pause; nothing is settled meanwhile, and order stays.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use dlo_brokers::memory::QueueOptions;
+use dlo_core::broker::{Broker, Capabilities, Confirmed, Outgoing, PublishError, Publisher};
 use dlo_core::failure::Failure;
 use dlo_core::message::Message;
 use dlo_core::units::ByteSize;
@@ -33,7 +35,11 @@ fn config(state: &tempfile::TempDir, spool: u64) -> ConsumerConfig {
 }
 
 fn configured(shop: &Shop, config: ConsumerConfig) -> ConsumerBuilder {
-    dlo_runtime::Consumer::builder(shop.source(), dlo_core::broker::Broker::publisher(&shop.broker))
+    written_by(shop, Broker::publisher(&shop.broker), config)
+}
+
+fn written_by(shop: &Shop, publisher: Arc<dyn Publisher>, config: ConsumerConfig) -> ConsumerBuilder {
+    dlo_runtime::Consumer::builder(shop.source(), publisher)
         .config(config)
         .policy(calm())
         .clock(shop.clock.clone())
@@ -85,6 +91,60 @@ async fn where_another_instance_may_get_it_a_key_waits_until_its_letter_is_in_th
     assert_eq!(shop.unsettled().await, 0);
 }
 
+/// A queue that is away, and then takes less than its client knows: no batch with the letter of order 0, and not it alone.
+#[derive(Debug)]
+struct Lowered {
+    inner: Arc<dyn Publisher>,
+    is_away: AtomicBool,
+    is_lowered: AtomicBool,
+    calls: AtomicU32,
+}
+
+#[async_trait::async_trait]
+impl Publisher for Lowered {
+    fn capabilities(&self) -> &Capabilities {
+        self.inner.capabilities()
+    }
+
+    async fn publish(&self, messages: Vec<Outgoing>) -> Vec<Result<Confirmed, PublishError>> {
+        self.calls.fetch_add(1, Ordering::SeqCst);
+        let refuse = |error: &dyn Fn() -> PublishError| messages.iter().map(|_| Err(error())).collect();
+        if self.is_away.load(Ordering::SeqCst) {
+            return refuse(&|| PublishError::NotSent("away".to_owned()));
+        }
+        let is_large = messages.iter().any(|outgoing| body(&outgoing.message) == "0");
+        if is_large && self.is_lowered.load(Ordering::SeqCst) {
+            return refuse(&|| PublishError::TooLarge { size: 2_000, limit: 1_000 });
+        }
+        self.inner.publish(messages).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_letter_on_disk_that_the_server_refuses_as_too_large_is_tried_after_pauses_and_others_flow() {
+    let (shop, state) = (Shop::open(), tempfile::tempdir().unwrap());
+    let publisher = Arc::new(Lowered {
+        inner: Broker::publisher(&shop.broker),
+        is_away: AtomicBool::new(true),
+        is_lowered: AtomicBool::new(true),
+        calls: AtomicU32::new(0),
+    });
+    orders(&shop, 20).await;
+    let begun = shop.consumer_begun(written_by(&shop, publisher.clone(), config(&state, 1 << 20)));
+    crate::shop::wait_for(|| shop.seen.handled() == 16 && spooled(&shop.seen)).await;
+    publisher.is_away.store(false, Ordering::SeqCst);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(shop.letters().await.len(), 3);
+    let before = publisher.calls.load(Ordering::SeqCst);
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    let calls = publisher.calls.load(Ordering::SeqCst) - before;
+    assert!((1..20).contains(&calls), "{calls} tries in two minutes");
+    publisher.is_lowered.store(false, Ordering::SeqCst);
+    crate::shop::wait_for(|| shop.seen.parked() == 4).await;
+    begun.stop().await;
+    assert_eq!((shop.letters().await.len(), shop.unsettled().await), (1, 0));
+}
+
 /// An office that takes its time.
 struct SlowOffice;
 
@@ -99,7 +159,7 @@ impl LargeLetters for SlowOffice {
 /// A large order and five small ones that are to be parked, while their dead-letter queue is away.
 async fn with_a_large_order(shop: &Shop) -> crate::shop::Begun {
     shop.broker.delete("orders.dlq");
-    let limit = dlo_core::broker::Broker::publisher(&shop.broker).capabilities().max_message;
+    let limit = Broker::publisher(&shop.broker).capabilities().max_message;
     let large = "x".repeat(limit - 200);
     shop.orders(["1", "2", &large, "3", "4", "5"]).await;
     let fail = |_: Message| async { Err::<(), _>(Failure::new("KeyError", "pin 560001")) };

@@ -16,13 +16,14 @@ use crate::origin::BrokerKind;
 const RABBITMQ: BrokerKind = BrokerKind::Rabbitmq;
 const EXPIRATION: &str = "rabbitmq:expiration";
 const DELIVERY_MODE: &str = "rabbitmq:delivery-mode";
+const PERSISTENT: &str = "2";
 
 /// Where and how letters of one source are read and sent.
 #[derive(Debug, Clone, Copy)]
 pub struct Place<'a> {
     pub dead: Found<'a>,
     pub mapper: &'a Mapper,
-    /// The queue of the source.
+    /// The queue that a letter is sent to: that of its source, unless the letter or the replay names another.
     pub queue: &'a str,
 }
 
@@ -53,9 +54,12 @@ pub enum Difference {
 }
 
 impl Difference {
-    /// The setting of the source that changes it.
-    pub const fn setting(self) -> &'static str {
+    /// The setting that changes it. What the source already asks for is left out because another queue is named.
+    pub fn setting(self, settings: &Settings) -> &'static str {
         match self {
+            Self::Straight if settings.via == Via::Exchange => "replay.target",
+            Self::Copies if settings.keep_cc => "replay.target",
+            Self::Expiration if settings.keep_expiration => "replay.target",
             Self::Straight => "replay.via",
             Self::Copies => "replay.keep_cc",
             Self::Expiration => "replay.keep_expiration",
@@ -95,7 +99,13 @@ pub fn needs_captured(settings: &Settings) -> bool {
     settings.via == Via::Exchange || settings.keep_cc || settings.keep_expiration
 }
 
-/// Sets expiration and delivery mode of the producer, and says through which exchange the message goes.
+/// Whether letters go back to where they came from. Only there is a message published as its producer did.
+const fn goes_home(settings: &Settings) -> bool {
+    matches!(settings.target, Target::Original | Target::FailedGroup)
+}
+
+/// Sets expiration and delivery mode of the producer, and says through which exchange the message goes. In another queue
+/// than its own a message must not expire or be lost at a restart: there it is persistent.
 fn publish_as(
     captured: &Headers,
     message: &mut Message,
@@ -103,6 +113,11 @@ fn publish_as(
     settings: &Settings,
 ) -> Result<Option<Box<Route>>, UnknownExchange> {
     let headers = &mut message.headers;
+    if !goes_home(settings) {
+        headers.remove_where(|name| matches!(name, EXPIRATION | DELIVERY_MODE));
+        headers.push_text(DELIVERY_MODE, PERSISTENT);
+        return Ok(None);
+    }
     match Published::delivery_mode_of(headers) {
         Some(0) => headers.remove_where(|name| name == DELIVERY_MODE),
         Some(mode) => {
@@ -111,8 +126,6 @@ fn publish_as(
         }
         None => {}
     }
-    let goes_home = matches!(settings.target, Target::Original | Target::FailedGroup);
-    let through_exchange = settings.via == Via::Exchange && goes_home;
     if !needs_captured(settings) {
         headers.remove_where(|name| name == EXPIRATION);
         return Ok(None);
@@ -122,12 +135,16 @@ fn publish_as(
     if let Some(expiration) = told.expiration.filter(|_| settings.keep_expiration) {
         headers.push_text(EXPIRATION, expiration);
     }
-    let copies = if settings.keep_cc && goes_home { told.copies } else { Vec::new() };
-    let (exchange, routing_key) = match told.exchange {
-        Some(exchange) if through_exchange => (exchange, told.routing_key),
-        None if through_exchange => return Err(UnknownExchange),
-        Some(_) | None if copies.is_empty() => return Ok(None),
-        Some(_) | None => (String::new(), place.queue.to_owned()),
+    let copies = if settings.keep_cc { told.copies } else { Vec::new() };
+    let exchange = match settings.via {
+        Via::Exchange => told.exchange.ok_or(UnknownExchange)?,
+        Via::Queue => String::new(),
+    };
+    // The default exchange takes the name of a queue for its key, and several queues may share one dead-letter queue.
+    let routing_key = match exchange.is_empty() {
+        true if copies.is_empty() => return Ok(None),
+        true => place.queue.to_owned(),
+        false => told.routing_key,
     };
     Ok(Some(Box::new(Route { exchange, routing_key, copies })))
 }
@@ -155,15 +172,18 @@ pub fn differences(
     let mut passed_by = None;
     if place.dead.broker == RABBITMQ {
         let told = publishing(&letter.headers, place);
+        let goes_home = goes_home(settings);
+        let (keep_cc, keep_expiration) =
+            (settings.keep_cc && goes_home, settings.keep_expiration && goes_home);
         let straight = told.exchange.filter(|exchange| !exchange.is_empty());
-        if let Some(exchange) = straight.filter(|_| settings.via == Via::Queue) {
+        if let Some(exchange) = straight.filter(|_| settings.via == Via::Queue || !goes_home) {
             differences.push(Difference::Straight);
             passed_by = Some(exchange);
         }
-        if !told.copies.is_empty() && !settings.keep_cc {
+        if !told.copies.is_empty() && !keep_cc {
             differences.push(Difference::Copies);
         }
-        if told.expiration.is_some() && !settings.keep_expiration {
+        if told.expiration.is_some() && !keep_expiration {
             differences.push(Difference::Expiration);
         }
     }

@@ -8,7 +8,7 @@ use dlo_core::envelope::{ReplayMark, is_reserved, mark_replayed, strip_message};
 use dlo_core::message::{Headers, Message, Payload};
 use dlo_core::origin::BrokerKind;
 use dlo_core::replay::produced::{Difference, Place, differences, produced, unwrapped};
-use dlo_core::replay::{Settings, Via};
+use dlo_core::replay::{Settings, Target, Via};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -300,6 +300,51 @@ fn a_rabbitmq_letter_goes_straight_home_without_copies_and_expiration_unless_its
     assert_eq!(sent(&exchange), (route("shop", "orders.created", &[]), None));
     let unknown = produced(&Headers::new(), letter.clone(), place, &exchange).unwrap_err();
     assert!(unknown.to_string().contains("via = \"queue\""), "{unknown}");
+}
+
+#[test]
+fn the_default_exchange_takes_the_queue_that_a_letter_is_sent_to() {
+    let mapper = Mapper::default();
+    let dead = Found { broker: BrokerKind::Rabbitmq, queue: "orders.dlq" };
+    let place = Place { dead, mapper: &mapper, queue: "payments" };
+    let mut letter = rejected();
+    let key = |letter: &Message, via| {
+        let settings = Settings { via, keep_cc: true, ..Settings::default() };
+        let sent = produced(&letter.headers, letter.clone(), place, &settings).unwrap();
+        sent.route.map(|route| (route.exchange.clone(), route.routing_key.clone(), route.copies.len()))
+    };
+    let to_payments = Some((String::new(), "payments".to_owned(), 1));
+    assert_eq!(key(&letter, Via::Queue), to_payments);
+    let death = letter.headers.text("x-death").unwrap().replace("\"shop\"", "\"\"");
+    letter.headers.remove_where(|name| matches!(name, "x-death" | "x-first-death-exchange"));
+    letter.headers.push_text("x-death", death);
+    assert_eq!(key(&letter, Via::Exchange), to_payments);
+}
+
+#[test]
+fn in_another_queue_a_rabbitmq_letter_is_persistent_and_does_not_expire() {
+    let mapper = Mapper::default();
+    let dead = Found { broker: BrokerKind::Rabbitmq, queue: "orders.dlq" };
+    let place = Place { dead, mapper: &mapper, queue: "failed" };
+    let mut letter = rejected();
+    for (name, value) in [("expiration", "60000"), ("delivery-mode", "1")] {
+        letter.headers.push_transport(BrokerKind::Rabbitmq, name, value);
+    }
+    letter.headers.push_text("dlo-origin-delivery-mode", "1");
+    let all = Settings { via: Via::Exchange, keep_cc: true, keep_expiration: true, ..Settings::default() };
+    for target in [Target::Route("failed".to_owned()), Target::Queue("failed".to_owned())] {
+        let settings = Settings { target, ..all.clone() };
+        let sent = produced(&letter.headers, letter.clone(), place, &settings).unwrap();
+        let fact = |name: &str| sent.message.headers.transport(BrokerKind::Rabbitmq, name);
+        assert_eq!(
+            (sent.route.is_none(), fact("expiration"), fact("delivery-mode")),
+            (true, None, Some("2"))
+        );
+        let expected = [Difference::Straight, Difference::Copies, Difference::Expiration];
+        let (found, exchange) = differences(&letter, place, &settings);
+        assert_eq!((&found[..], exchange.as_deref()), (&expected[..], Some("shop")));
+        assert!(found.iter().all(|one| one.setting(&settings) == "replay.target"), "{found:?}");
+    }
 }
 
 #[test]

@@ -25,7 +25,7 @@ pub(crate) struct DifferenceLine {
     letters: u64,
     /// How many were read: the first ones of the plan.
     read: u64,
-    /// The setting of the source that changes it.
+    /// The setting that changes it.
     setting: &'static str,
     pub(crate) text: String,
 }
@@ -73,7 +73,8 @@ async fn message(office: &Office, id: LetterId) -> Result<Message, StoreError> {
 #[derive(Debug, Default)]
 struct Count {
     read: usize,
-    letters: BTreeMap<Difference, u64>,
+    /// Per difference and the setting that changes it.
+    letters: BTreeMap<(Difference, &'static str), u64>,
     exchanges: BTreeSet<String>,
     queues: BTreeSet<String>,
 }
@@ -83,22 +84,21 @@ impl Count {
         self.read += 1;
         let (differences, exchange) = produced::differences(message, target.place(), settings);
         for one in differences {
-            *self.letters.entry(one).or_default() += 1;
+            *self.letters.entry((one, one.setting(settings))).or_default() += 1;
         }
         if let Some(exchange) = exchange {
             self.exchanges.insert(exchange);
-            self.queues.insert(target.queue.clone());
+            self.queues.insert(settings.target.named().unwrap_or(&target.queue).to_owned());
         }
     }
 
     fn lines(&self, total: u64) -> Vec<DifferenceLine> {
         let read = self.read as u64;
         let of = if total > read { format!(" of the first {read}") } else { String::new() };
-        let line = |(what, letters): (&Difference, &u64)| {
-            let (setting, letters) = (what.setting(), *letters);
+        let line = |(&(what, setting), &letters): (&(Difference, &'static str), &u64)| {
             let noun = if letters == 1 { "letter" } else { "letters" };
-            let text = format!("{letters} {noun}{of} {} ({setting})", self.words(*what, letters == 1));
-            DifferenceLine { what: *what, letters, read, setting, text }
+            let text = format!("{letters} {noun}{of} {} ({setting})", self.words(what, letters == 1));
+            DifferenceLine { what, letters, read, setting, text }
         };
         self.letters.iter().map(line).collect()
     }

@@ -10,7 +10,7 @@ use dlo_core::envelope::{ReplayMark, decode, mark_replayed};
 use dlo_core::message::{Headers, Message, Payload};
 use dlo_core::origin::BrokerKind;
 use dlo_core::replay::planner::is_pointer;
-use dlo_core::replay::produced::{self, Produced};
+use dlo_core::replay::produced::{self, Place, Produced};
 use dlo_core::replay::{Settings, Target, send_id};
 use dlo_core::time::Timestamp;
 use dlo_store::replays::{SendEnd, ToSend};
@@ -131,7 +131,8 @@ impl Hand {
         mark: &ReplayMark,
         settings: &Settings,
     ) -> Result<Outgoing, Unfit> {
-        let produced = produced::produced(captured, message, self.target.place(), settings);
+        let place = Place { queue: &to.queue, ..self.target.place() };
+        let produced = produced::produced(captured, message, place, settings);
         let Produced { mut message, route } =
             produced.map_err(|unknown| Unfit::Letter(unknown.to_string()))?;
         mark_replayed(&mut message.headers, mark);

@@ -1,10 +1,15 @@
 //! Takes off what a failing consumer added: headers, and fields of a Redis entry that has no payload field.
+//!
+//! Our runtime adds no such names, so on a letter that it parked they are the producer's. Of these only the ones that a
+//! user named are taken off.
+
+use std::borrow::Cow;
 
 use super::added::Judged;
 use super::body::Body;
 use super::mapper::Mapper;
 use super::tells_of_a_failure;
-use crate::envelope::is_reserved;
+use crate::envelope::{is_parked, is_reserved};
 use crate::message::{Headers, Message, Payload, is_transport};
 use crate::origin::BrokerKind;
 
@@ -32,8 +37,16 @@ pub(crate) fn added_headers(headers: &Headers, broker: BrokerKind, mapper: &Mapp
         .filter(|(_, header)| !is_transport(&header.name) && !is_reserved(&header.name));
     let (places, names): (Vec<usize>, Vec<&str>) =
         written.map(|(at, header)| (at, header.name.as_str())).unzip();
-    let judged = Judged::of(names.into_iter(), mapper, ordered);
+    let judged = Judged::of(names.into_iter(), &judging(headers, mapper), ordered);
     places.into_iter().enumerate().filter(|(at, _)| judged.is_added(*at)).map(|(_, place)| place).collect()
+}
+
+/// How the names are judged: on a letter that our runtime parked, only by the names that a user gave.
+fn judging<'m>(headers: &Headers, mapper: &'m Mapper) -> Cow<'m, Mapper> {
+    match mapper.builtin && is_parked(headers) {
+        true => Cow::Owned(Mapper { builtin: false, ..mapper.clone() }),
+        false => Cow::Borrowed(mapper),
+    }
 }
 
 /// The payload that is made of the fields of a Redis entry, without those that were added. `None`: nothing was added, or
@@ -43,7 +56,7 @@ fn without_added(message: &Message, mapper: &Mapper) -> Option<String> {
         return None;
     }
     let body = Body::open(&message.payload.0)?;
-    let judged = Judged::of(body.fields().map(|(name, _)| name), mapper, true);
+    let judged = Judged::of(body.fields().map(|(name, _)| name), &judging(&message.headers, mapper), true);
     if !judged.any() {
         return None;
     }

@@ -20,6 +20,8 @@ pub fn strip_for_replay(headers: &mut Headers) {
 /// As [`strip_for_replay`], and on Redis also the fields that a failing consumer added to an entry without a payload
 /// field. The names of `mapper` are followed.
 pub fn strip_message(message: &mut Message, broker: BrokerKind, mapper: &Mapper) {
+    // First, because our own story says that no other consumer added anything.
+    conventions::take_off_fields(message, mapper);
     let headers = &mut message.headers;
     let keeps = |name: &str| mapper.keep.0.iter().any(|named| named.eq_ignore_ascii_case(name));
     let stories = PlainStories::of(headers);
@@ -36,7 +38,6 @@ pub fn strip_message(message: &mut Message, broker: BrokerKind, mapper: &Mapper)
     }
     let mut goes = goes.into_iter();
     headers.0.retain(|_| !goes.next().unwrap_or(false));
-    conventions::take_off_fields(message, mapper);
 }
 
 /// Redis: the fact that says before which fields of its entry the payload was.

@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use dlo_core::broker::Route;
 use dlo_core::conventions::{Found, Mapper, OneOrMany, read};
-use dlo_core::envelope::{ReplayMark, is_reserved, mark_replayed, strip_message};
+use dlo_core::envelope::{Envelope, ReplayMark, encode, is_reserved, mark_replayed, strip_message};
 use dlo_core::message::{Headers, Message, Payload};
 use dlo_core::origin::BrokerKind;
 use dlo_core::replay::produced::{Difference, Place, differences, produced, unwrapped};
@@ -345,6 +345,29 @@ fn in_another_queue_a_rabbitmq_letter_is_persistent_and_does_not_expire() {
         assert_eq!((&found[..], exchange.as_deref()), (&expected[..], Some("shop")));
         assert!(found.iter().all(|one| one.setting(&settings) == "replay.target"), "{found:?}");
     }
+}
+
+#[test]
+fn what_our_runtime_parked_keeps_every_name_that_its_producer_gave() {
+    let fields = r#"{"id":"7","source_stream":"crm","error_code":"51","retry_count":"2"}"#;
+    let mut message = Message { payload: Payload::from(fields), ..Message::default() };
+    message.headers.push_transport(BrokerKind::Redis, "layout", "object");
+    for name in ["tenant", "error_message", "source_stream", "boom"] {
+        message.headers.push_text(name, "1");
+    }
+    let parked = encode(&message, &Envelope::default(), 100_000).unwrap();
+    assert_eq!(usual(&parked, BrokerKind::Redis), message);
+    let place = Place {
+        dead: Found { broker: BrokerKind::Redis, queue: "orders:dlq" },
+        mapper: &Mapper::default(),
+        queue: "orders",
+    };
+    assert_eq!(differences(&parked, place, &Settings::default()), (vec![], None));
+    let others = Payload::from(r#"{"id":"7"}"#);
+    assert_eq!(usual(&message, BrokerKind::Redis).payload, others);
+    let mapper = Mapper { take_off: OneOrMany(vec!["boom".to_owned()]), ..Mapper::default() };
+    message.headers.remove_where(|name| name == "boom");
+    assert_eq!(replayed(&parked, BrokerKind::Redis, &mapper, &Settings::default()), Some(message));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Home-made headers and JSON envelopes: names that a user gives, and the shapes of typical hand-written consumers.
 //!
-//! A JSON envelope is unwrapped only if both a payload and an error or an origin are recognised, so that a business message
-//! that happens to have a field `payload` is left alone. The names a user gives are always followed; the built-in ones
+//! A JSON envelope is unwrapped only if it has a payload and proves to be a dead letter's, so that a business message with
+//! `payload` and `error` is left alone. What the broker moved itself is in no envelope. The names a user gives are always followed; the built-in ones
 //! only where no client told its story by a convention.
 
 mod builtin;
@@ -9,6 +9,7 @@ mod fields;
 mod flat;
 mod json;
 mod nested;
+mod proof;
 mod wrapped;
 
 use serde::Deserialize;
@@ -16,6 +17,7 @@ use serde::Deserialize;
 use super::catalogue::Writer;
 use super::scan::Story;
 use super::view::View;
+use crate::origin::BrokerKind;
 
 pub(super) use builtin::tells_of_a_failure;
 pub use fields::{Fields, OneOrMany};
@@ -83,13 +85,21 @@ pub(super) fn read_into(mapper: &Mapper, view: &View<'_>, stories: &mut Vec<Stor
     let headers = fields::from_headers(&mapper.headers, view)
         .or_else(|| (mapper.builtin && !told).then(|| builtin::headers(view)).flatten())
         .or_else(|| (mapper.builtin && !told).then(|| flat::read(mapper, view)).flatten());
+    let untouched = headers.is_none() && stories.iter().any(is_move);
     if let Some(reading) = headers {
         stories.push(story(HEADERS, reading));
     }
     let wrapped = stories.iter().any(|story| story.reading.unwrapped.is_some());
-    let json = json::mapped(mapper, view)
-        .or_else(|| (mapper.builtin && !told && !wrapped).then(|| json::guessed(view)).flatten());
+    let guesses = mapper.builtin && !told && !wrapped && !untouched;
+    let json = json::mapped(mapper, view).or_else(|| guesses.then(|| json::guessed(view)).flatten());
     if let Some(reading) = json {
         stories.push(story(JSON, reading));
     }
+}
+
+/// Whether a broker tells that it moved the message to the dead-letter queue. Redis never does.
+fn is_move(story: &Story) -> bool {
+    story.writer != Writer::Client
+        && story.id != BrokerKind::Redis.as_str()
+        && (story.reading.origin.is_some() || story.reading.reason.is_some())
 }

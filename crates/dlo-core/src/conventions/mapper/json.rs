@@ -7,10 +7,10 @@ use super::super::view::View;
 use super::Mapper;
 use super::fields::{Draft, Field};
 use super::wrapped::{self, bytes, original_headers, text};
-use super::{flat, nested};
+use super::{flat, nested, proof};
 use crate::message::Message;
 
-/// Names that only a dead letter's envelope has; one of them is needed.
+/// Names that say what went wrong and where the message was.
 const TELLING: &[(&str, Field)] = &[
     ("originalTopic", Field::Queue),
     ("original_topic", Field::Queue),
@@ -137,15 +137,12 @@ pub(super) fn guessed(view: &View<'_>) -> Option<Reading> {
         return None;
     }
     let scopes = nested::scopes(body);
-    if !wrapped::has_payload(&scopes) {
+    if !wrapped::has_payload(&scopes) || !proof::is_envelope(view, &scopes) {
         return None;
     }
     let mut draft = Draft::default();
     take(&mut draft, view, body, TELLING);
-    let told_above = draft.has_story();
-    if !nested::take(&mut draft, view, &scopes) && !told_above {
-        return None;
-    }
+    nested::take(&mut draft, view, &scopes);
     take(&mut draft, view, body, MORE);
     let mut unwrapped = wrapped::message(view, &scopes)?;
     flat::settle_layout(&mut unwrapped);

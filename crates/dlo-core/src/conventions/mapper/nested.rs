@@ -196,10 +196,8 @@ fn object(raw: &RawValue) -> Option<Body<'_>> {
     inside(raw)
 }
 
-/// Takes what the objects tell. Whether that makes it certain that this is the envelope of a dead letter: a word such as
-/// `originalTopic`, or an error with a place, a course or a second word of an error.
-pub(super) fn take(draft: &mut Draft, view: &View<'_>, scopes: &[Scope<'_>]) -> bool {
-    let (mut originals, mut origins, mut errors, mut courses) = (0, 0, 0, 0);
+/// Takes what the objects inside the envelope tell.
+pub(super) fn take(draft: &mut Draft, view: &View<'_>, scopes: &[Scope<'_>]) {
     for scope in scopes.iter().filter(|scope| scope.role != Role::Top) {
         let own = match scope.role {
             Role::Error => IN_ERROR,
@@ -207,25 +205,12 @@ pub(super) fn take(draft: &mut Draft, view: &View<'_>, scopes: &[Scope<'_>]) -> 
             Role::Top | Role::Story => &[],
         };
         for (word, field) in WORDS.iter().chain(own) {
-            let Some(raw) = scope.field(word).filter(|raw| !raw.get().starts_with(['{', '['])) else {
-                continue;
-            };
-            let value = view.raw(Some(raw));
-            if value.text().is_none() {
-                continue;
+            if let Some(raw) = scope.field(word).filter(|raw| !raw.get().starts_with(['{', '['])) {
+                draft.put(*field, &view.raw(Some(raw)));
             }
-            match field {
-                Field::Queue if word.starts_with("original") => originals += 1,
-                Field::Queue => origins += 1,
-                Field::ErrorClass | Field::ErrorMessage | Field::ErrorStack => errors += 1,
-                Field::Attempts | Field::FailedAt | Field::Consumer => courses += 1,
-                _ => {}
-            }
-            draft.put(*field, &value);
         }
         stack_of_lines(draft, view, scope);
     }
-    originals > 0 || (errors > 0 && origins + errors + courses >= 2)
 }
 
 fn stack_of_lines(draft: &mut Draft, view: &View<'_>, scope: &Scope<'_>) {
@@ -237,7 +222,7 @@ fn stack_of_lines(draft: &mut Draft, view: &View<'_>, scope: &Scope<'_>) {
 const STACKS: &[&str] = &["stacktrace", "stack", "errorstack", "traceback", "backtrace", "trace"];
 
 /// Words with one meaning wherever they are, the surest first.
-const WORDS: &[(&str, Field)] = &[
+pub(super) const WORDS: &[(&str, Field)] = &[
     ("originaltopic", Field::Queue),
     ("originalqueue", Field::Queue),
     ("originalstream", Field::Queue),
@@ -306,7 +291,7 @@ const WORDS: &[(&str, Field)] = &[
 ];
 
 /// Words of an object that is an error.
-const IN_ERROR: &[(&str, Field)] = &[
+pub(super) const IN_ERROR: &[(&str, Field)] = &[
     ("message", Field::ErrorMessage),
     ("msg", Field::ErrorMessage),
     ("description", Field::ErrorMessage),
@@ -324,7 +309,7 @@ const IN_ERROR: &[(&str, Field)] = &[
 ];
 
 /// Words of an object that is the place of a message.
-const IN_ORIGIN: &[(&str, Field)] = &[
+pub(super) const IN_ORIGIN: &[(&str, Field)] = &[
     ("topic", Field::Queue),
     ("queue", Field::Queue),
     ("stream", Field::Queue),

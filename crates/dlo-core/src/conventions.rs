@@ -28,7 +28,7 @@ use crate::reason::Reason;
 use crate::time::Timestamp;
 
 pub use mapper::{Fields, Mapper, OneOrMany};
-pub(crate) use take_off::{added_headers, has_added, take_off_fields};
+pub(crate) use take_off::{added_headers, has_added, has_doubtful, take_off_fields};
 pub use well_known::message_id;
 
 /// Records of one batch that become letters; of a larger one the first ones do, and the rest is counted.

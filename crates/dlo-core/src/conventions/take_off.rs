@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use super::added::Judged;
 use super::body::Body;
-use super::mapper::Mapper;
+use super::mapper::{Mapper, tells_of_a_failure as is_home_made};
 use super::tells_of_a_failure;
 use crate::envelope::{is_parked, is_reserved};
 use crate::message::{Headers, Message, Payload, is_transport};
@@ -26,6 +26,12 @@ pub(crate) fn has_added(message: &Message, broker: BrokerKind, mapper: &Mapper) 
     let is_others = |at: &usize| headers.get(*at).is_some_and(|header| !tells_of_a_failure(&header.name));
     added_headers(&message.headers, broker, mapper).iter().any(is_others)
         || without_added(message, mapper).is_some()
+}
+
+/// Whether a replay takes a header off that home-made consumers write, such as `x-source-queue`. Where nobody told of an
+/// error, it may be the producer's own.
+pub(crate) fn has_doubtful(headers: &Headers, mapper: &Mapper) -> bool {
+    headers.iter().any(|header| is_home_made(&header.name) && !mapper.keeps(&header.name))
 }
 
 /// The places of headers that were added. Facts of the transport and our own headers are no part of the message.

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::{Settings, Target, Via};
 use crate::broker::Route;
-use crate::conventions::{self, Found, Mapper};
+use crate::conventions::{self, Found, Mapper, Reading};
 use crate::envelope::{self, Published};
 use crate::message::{Headers, Message};
 use crate::origin::BrokerKind;
@@ -187,14 +187,24 @@ pub fn differences(
             differences.push(Difference::Expiration);
         }
     }
-    let inside = unwrapped(letter, place);
+    let ours = envelope::is_parked(&letter.headers);
+    let reading = (!ours).then(|| conventions::read_with(letter, place.dead, place.mapper));
+    let untold = reading.as_ref().is_some_and(|reading| !tells_an_error(reading));
+    let inside = reading.and_then(|reading| reading.unwrapped);
     if inside.is_some() {
         differences.push(Difference::Envelope);
     }
-    if conventions::has_added(inside.as_ref().unwrap_or(letter), place.dead.broker, place.mapper) {
+    let sent = inside.as_ref().unwrap_or(letter);
+    if conventions::has_added(sent, place.dead.broker, place.mapper)
+        || untold && conventions::has_doubtful(&sent.headers, place.mapper)
+    {
         differences.push(Difference::TakenOff);
     }
     (differences, passed_by)
+}
+
+fn tells_an_error(reading: &Reading) -> bool {
+    reading.error_class.is_some() || reading.error_message.is_some() || reading.error_stack.is_some()
 }
 
 /// What is inside, where somebody wrapped an envelope around the message. Our own story is in headers, never around it.
@@ -203,4 +213,27 @@ pub fn unwrapped(letter: &Message, place: Place<'_>) -> Option<Message> {
         return None;
     }
     conventions::read_with(letter, place.dead, place.mapper).unwrapped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_that_may_be_the_producers_own_is_listed_where_nobody_told_of_an_error() {
+        let listed = |names: &[&str], mapper: &Mapper| {
+            let mut letter = Message::default();
+            names.iter().for_each(|name| letter.headers.push_text(*name, "orders"));
+            let dead = Found { broker: RABBITMQ, queue: "orders.dlq" };
+            differences(&letter, Place { dead, mapper, queue: "orders" }, &Settings::default()).0
+        };
+        let usual = Mapper::default();
+        for name in ["x-source-queue", "x-consumer-group", "x-attempts"] {
+            assert_eq!(listed(&["x-first-death-queue", name], &usual), [Difference::TakenOff], "{name}");
+            assert_eq!(listed(&["x-error-message", name], &usual), [], "{name}");
+            let keep = crate::conventions::OneOrMany(vec![name.to_owned()]);
+            assert_eq!(listed(&["x-first-death-queue", name], &Mapper { keep, ..usual.clone() }), []);
+        }
+        assert_eq!(listed(&["x-first-death-queue", "x-tenant"], &usual), []);
+    }
 }

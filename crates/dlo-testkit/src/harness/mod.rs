@@ -30,7 +30,7 @@ pub mod sqs;
 ///
 /// It is not of the range that the system gives to outgoing connections: one of those could take it before the server
 /// does. Test programs run beside each other, so each draws from the whole range.
-pub(crate) fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     for _ in 0..1_000 {
         let port = rand::random_range(10_000..32_000);
         if TcpListener::bind(("127.0.0.1", port)).is_ok() {

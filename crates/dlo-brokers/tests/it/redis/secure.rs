@@ -84,7 +84,7 @@ async fn tls_with_a_client_certificate_works_and_without_one_does_not() {
     let file = |name: &str| folder.path().join(name);
     let (ca, cert, key) = (file("ca.pem"), file("cert.pem"), file("key.pem"));
     let text = |path: &Path| path.display().to_string();
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    let port = dlo_testkit::harness::free_port().to_string();
     let settings = ["--tls-port", &port, "--tls-ca-cert-file", &text(&ca), "--tls-cert-file", &text(&cert)];
     let _server = Redis::with(&[&settings[..], &["--tls-key-file", &text(&key)]].concat()).await;
     let url = format!("rediss://localhost:{port}");

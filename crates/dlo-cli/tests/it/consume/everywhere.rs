@@ -19,7 +19,7 @@ async fn prices_on(section: String) {
     let broker = dlo_brokers::connect(&settings, Arc::new(dlo_runtime::SystemClock)).await.unwrap();
     broker.topology().apply(&TopologySpec::new(&queue, &dlq, 5)).await.unwrap();
     let dir = tempfile::tempdir().unwrap();
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = dlo_testkit::harness::free_port();
     let config = format!(
         "[consume]\nlisten = \"127.0.0.1:0\"\ndata = \"state\"\n[brokers.shop]\n{section}\n\
          [[sources]]\nname = \"orders\"\nbroker = \"shop\"\nqueue = \"{queue}\"\ndlq = \"{dlq}\"\n\

@@ -42,7 +42,7 @@ impl Shop {
         let mut spec = TopologySpec::new(&queue, &dlq, 5);
         spec.group = Some("pricing".to_owned());
         broker.topology().apply(&spec).await.unwrap();
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = dlo_testkit::harness::free_port();
         Self { directory: tempfile::tempdir().unwrap(), section, broker, queue, dlq, port }
     }
 

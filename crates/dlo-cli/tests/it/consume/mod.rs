@@ -9,7 +9,6 @@ mod languages;
 mod large;
 mod life;
 
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -45,7 +44,7 @@ impl House {
         let broker = dlo_brokers::connect(&settings, Arc::new(dlo_runtime::SystemClock)).await.unwrap();
         let spec = dlo_core::broker::TopologySpec::new(&queue, format!("{queue}:dlq"), 5);
         broker.topology().apply(&spec).await.unwrap();
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = dlo_testkit::harness::free_port();
         Self { dir: tempfile::tempdir().unwrap(), queue, broker, url, port, scheme: "http" }
     }
 

@@ -10,7 +10,7 @@ use crate::office::{Office, dlo};
 /// Bytes of a body that no route needs.
 const SENT: usize = 96 << 20;
 /// Memory by which the office may grow meanwhile. A line of NDJSON may have 24 MiB.
-const GROWTH_KIB: u64 = 80 << 10;
+const GROWTH_KIB: u64 = 92 << 10;
 const PIECE: usize = 1 << 20;
 /// A client may be silent for 30 s in the middle of a body.
 const SILENCE: Duration = Duration::from_secs(40);

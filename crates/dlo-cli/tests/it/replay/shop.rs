@@ -65,7 +65,7 @@ impl Shop {
         );
         std::fs::write(&config, text).unwrap();
         // A port of its own, so that the receipts find the next office as well.
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = dlo_testkit::harness::free_port();
         let office = start(&config, directory.path(), port);
         let mut shop = Self {
             office,

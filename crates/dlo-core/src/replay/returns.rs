@@ -56,7 +56,7 @@ pub fn is_foreign(message: &Message) -> bool {
     envelope::decode(&message.headers).is_none() && envelope::replay_mark(&message.headers).is_none()
 }
 
-/// Whether a message of this item may still come back. An item without an outcome is waited for; one with a presumed
+/// Whether a message of this item may still come back. An item without an outcome still waits; one with a presumed
 /// outcome is recognised for its window and a little longer.
 pub fn may_come_back(item: &Item, window: Duration, now: Timestamp) -> bool {
     let since = item.sent_at.or(item.at).map(|sent| now.since(sent));

@@ -198,7 +198,7 @@ impl Chute {
         problem.map_or(Tried::Well, Tried::Not)
     }
 
-    /// Returns which of several were refused as too large, and what else the next try will not mend.
+    /// Returns which of several were refused as too large, and what else the next try will not solve.
     async fn publish_some(&mut self, letters: &[Spooled], some: &[usize]) -> (Vec<usize>, Option<String>) {
         let outgoing = some.iter().map(|at| {
             let mut to = letters[*at].to.clone();

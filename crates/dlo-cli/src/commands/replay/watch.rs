@@ -56,7 +56,7 @@ pub(super) fn run(client: &Client, out: Out, id: ReplayId) -> Outcome {
         (false, _, Some(died)) => Err(Failure::new(Exit::CameBack, died)),
         (false, true, None) => Err(Failure::new(
             Exit::Refused,
-            "everything of it was sent and the cause is still there; when it is mended: dlo replay plan",
+            "everything of it was sent and the cause is still there; fix it, then: dlo replay plan",
         )),
         (false, false, None) => Ok(()),
     }

@@ -2,15 +2,18 @@
 //! being in the table.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
 use crate::office::{Office, dlo};
 
 /// Bytes of a body that no route needs.
-const SENT: usize = 96 << 20;
-/// Memory by which the office may grow meanwhile. A line of NDJSON may have 24 MiB.
-const GROWTH_KIB: u64 = 92 << 10;
+const SENT: usize = 32 << 20;
+/// Memory by which one request may make the office grow.
+const GROWTH_KIB: u64 = 20 << 10;
+/// The same for letters as NDJSON: a line may have 24 MiB.
+const GROWTH_OF_LINES_KIB: u64 = 96 << 10;
+const LINES: &str = "application/x-ndjson";
 const PIECE: usize = 1 << 20;
 /// A client may be silent for 30 s in the middle of a body.
 const SILENCE: Duration = Duration::from_secs(40);
@@ -23,7 +26,7 @@ fn requests() -> Vec<(&'static str, String, &'static str)> {
         let path = path.replace("{id}", "0197f3b0-0000-7000-8000-000000000001").replace("{name}", "orders");
         let kind = if path == "/api/v1/restore" { "application/octet-stream" } else { "application/json" };
         if method == "POST" && path == "/api/v1/letters" {
-            requests.push((method, path.clone(), "application/x-ndjson"));
+            requests.push((method, path.clone(), LINES));
         }
         let query = if path == "/api/v1/restore" { "?reason=drill" } else { "" };
         requests.push((method, path + query, kind));
@@ -55,11 +58,17 @@ fn status(stream: &mut TcpStream) -> Option<u16> {
     }
 }
 
-/// The highest memory that the office had so far.
-fn peak_kib(office: &Office) -> u64 {
+/// A field of the process's status, in KiB.
+fn status_kib(office: &Office, field: &str) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/{}/status", office.id())).unwrap();
-    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix(field)).unwrap();
     line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+/// Makes the kernel forget the peak so far. Returns the memory that the office has now.
+fn reset_peak(office: &Office) -> u64 {
+    std::fs::write(format!("/proc/{}/clear_refs", office.id()), "5").unwrap();
+    status_kib(office, "VmHWM:")
 }
 
 #[test]
@@ -74,9 +83,10 @@ fn a_body_without_end_makes_the_office_grow_by_a_bounded_amount_on_every_route()
     let mut command = dlo();
     command.arg("--config").arg(&file).arg("serve");
     let office = Office::spawn(command, dir.path());
-    let before = peak_kib(&office);
     let requests = requests();
+    let mut most = 0;
     for (method, path, kind) in &requests {
+        let before = reset_peak(&office);
         let mut stream = connect(&office);
         let head = format!(
             "{method} {path} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: {kind}\r\ntransfer-encoding: chunked\r\n\r\n"
@@ -98,12 +108,15 @@ fn a_body_without_end_makes_the_office_grow_by_a_bounded_amount_on_every_route()
             let _ = writer.write_all(b"0\r\n\r\n");
         });
         let status = status(&mut stream);
-        drop(stream);
+        // An answer that is a stream of events never ends, and the sender would wait for a reader.
+        let _ = stream.shutdown(Shutdown::Both);
         sender.join().unwrap();
-        let growth = peak_kib(&office).saturating_sub(before);
-        assert!(growth <= GROWTH_KIB, "{method} {path}: {status:?}, the office grew by {growth} KiB");
+        let growth = status_kib(&office, "VmHWM:").saturating_sub(before);
+        let allowed = if *kind == LINES { GROWTH_OF_LINES_KIB } else { GROWTH_KIB };
+        most = most.max(growth);
+        assert!(growth <= allowed, "{method} {path}: {status:?}, the office grew by {growth} KiB");
     }
-    println!("{} requests of {SENT} bytes, grown by {} KiB", requests.len(), peak_kib(&office) - before);
+    println!("{} requests of {SENT} bytes, one made it grow by {most} KiB at most", requests.len());
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Whether a JSON object is the envelope of a dead letter, or a business message that tells of an error.
 //!
-//! A business message may hold `data` and a whole error object. So an error is no proof: beside it there must be something
+//! A business message may hold `data` and a whole error object. So an error is no proof: there must also be something
 //! that only the writer of a dead letter adds, as where the message was, how often it failed, or when.
 
 use super::super::view::View;

@@ -75,13 +75,10 @@ fn reset_peak(office: &Office) -> u64 {
 fn a_body_without_end_makes_the_office_grow_by_a_bounded_amount_on_every_route() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("dlo.toml");
-    std::fs::write(
-        &file,
-        "[server]\ndata = \"data\"\nlisten = \"127.0.0.1:0\"\nlimits = { body = \"1mb\" }\n",
-    )
-    .unwrap();
+    std::fs::write(&file, "[server]\nlimits = { body = \"1mb\" }\n").unwrap();
     let mut command = dlo();
-    command.arg("--config").arg(&file).arg("serve");
+    command.arg("--config").arg(&file).args(["serve", "--listen", "127.0.0.1:0"]);
+    command.arg("--data").arg(dir.path().join("data"));
     let office = Office::spawn(command, dir.path());
     let requests = requests();
     let mut most = 0;

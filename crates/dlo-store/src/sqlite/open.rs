@@ -24,6 +24,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0006_splits.sql"),
     include_str!("../../migrations/sqlite/0007_segments.sql"),
     include_str!("../../migrations/sqlite/0008_suspects.sql"),
+    include_str!("../../migrations/sqlite/0009_mark_batches.sql"),
 ];
 
 /// Pages of the write-ahead log, 96 MB, at which the writer folds what `fold.rs` has left of it, so that it begins anew.

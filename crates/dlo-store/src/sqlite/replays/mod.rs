@@ -24,6 +24,7 @@ use crate::{Deed, NewRepair, Page, Repair, Repaired, StoreError};
 mod hand;
 mod items;
 mod list;
+mod marks;
 mod outcome;
 mod plan;
 mod readable;

@@ -1,7 +1,7 @@
 //! Messages that come back without our headers: finds the sent item of an arriving letter and counts it.
 //!
-//! `dlo-core/src/replay/returns.rs` decides. Only replays with marks are asked, at most two index lookups for each of them
-//! and each letter. Where no replay has marks, a batch pays for one lookup.
+//! `dlo-core/src/replay/returns.rs` decides. Only replays with marks are asked, at most three index lookups for each of them
+//! and each letter. Where no replay has marks, a batch pays for one lookup. `marks.rs` keeps the marks.
 
 use std::time::Duration;
 
@@ -13,22 +13,19 @@ use dlo_core::replay::returns::{
 use dlo_core::replay::run::LONGEST_DEATH;
 use dlo_core::replay::{ReplayState, Settings, parse_send_id, send_id};
 use dlo_core::time::Timestamp;
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension};
 
 use super::super::catalog::{Staged, uuid};
 use super::super::{read_error, rows as letters};
 use super::hand::{Hand, Told};
-use super::items;
 use super::rows::{self, FoundItem, ReplayRow};
-use super::whole::{ReadItem, Reading};
+use super::{items, marks};
 use crate::StoreError;
 use crate::block::Cold;
 use crate::moves::Move;
 
 /// Equal messages of one replay that are looked at, the latest first.
 const EQUAL: i64 = 100;
-/// Marks of a replay that is over, deleted with one batch of letters.
-const FORGOTTEN: i64 = 2_000;
 
 /// A replay whose messages may come back.
 #[derive(Debug)]
@@ -63,30 +60,14 @@ impl ForeignReturn {
     }
 }
 
-/// Keeps the marks of items that are intended.
-pub(super) fn expect(db: &Connection, replay: ReplayRow, read: &[ReadItem]) -> Result<(), StoreError> {
-    let mut insert = db
-        .prepare_cached("INSERT INTO sent_marks VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING")
-        .map_err(read_error)?;
-    for ReadItem { number, reading } in read {
-        let Reading::Whole(_, marks) = reading else { continue };
-        for mark in marks.iter() {
-            insert.execute(params![replay, mark, *number as i64]).map_err(read_error)?;
-        }
-    }
-    Ok(())
-}
-
 /// The replays whose messages may come back. Marks of one that is long over are deleted, some at a time.
 pub(in super::super) fn expected(db: &Connection, now: Timestamp) -> Result<Vec<Expected>, StoreError> {
-    let mut next =
-        db.prepare_cached("SELECT min(replay) FROM sent_marks WHERE replay > ?1").map_err(read_error)?;
     let (mut all, mut last) = (Vec::new(), 0);
-    while let Some(row) = next.query_row([last], |row| row.get::<_, Option<i64>>(0)).map_err(read_error)? {
+    while let Some(row) = marks::next_replay(db, last)? {
         last = row;
         match find(db, row, now)? {
             Some(expected) => all.push(expected),
-            None => forget(db, row)?,
+            None => marks::forget(db, row)?,
         }
     }
     Ok(all)
@@ -121,15 +102,6 @@ fn find(db: &Connection, row: ReplayRow, now: Timestamp) -> Result<Option<Expect
     Ok(if ended.is_some_and(|ended| now.since(ended) > longest) { None } else { Some(expected) })
 }
 
-fn forget(db: &Connection, row: ReplayRow) -> Result<(), StoreError> {
-    let sql = "DELETE FROM sent_marks WHERE replay = ?1 AND (mark, number) IN
-                 (SELECT mark, number FROM sent_marks WHERE replay = ?1 LIMIT ?2)";
-    db.prepare_cached(sql)
-        .and_then(|mut delete| delete.execute(params![row, FORGOTTEN]))
-        .map(drop)
-        .map_err(read_error)
-}
-
 /// The sent item that a letter without our headers belongs to. `cold` reads its message.
 pub(in super::super) fn find_return(
     db: &Connection,
@@ -151,6 +123,7 @@ pub(in super::super) fn find_return(
     let (id, body) = (SentMarks::id(&letter.origin), SentMarks::body(&message));
     let mut suspected = None;
     for replay in here {
+        marks::index(db, replay.row)?;
         let back = |found: FoundItem, is_proven| ForeignReturn { replay: replay.id, found, is_proven };
         if let Some((_, number)) = own.filter(|(id, _)| *id == replay.id)
             && let Some(found) = items::find(db, replay.row, number)?

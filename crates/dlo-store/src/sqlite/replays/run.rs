@@ -11,10 +11,9 @@ use rusqlite::{Connection, params};
 use super::super::catalog::Staged;
 use super::super::{leases, read_error};
 use super::hand::{Hand, Told};
-use super::items;
-use super::returns;
 use super::rows::{self, FoundItem, Head};
 use super::whole::{ReadItem, Reading};
+use super::{items, marks};
 use crate::moves::Move;
 use crate::replays::{Claimed, Conclusion, SendEnd, ToSend};
 use crate::{Lease, StoreError};
@@ -76,7 +75,11 @@ pub(super) fn intend(
         return Ok(Vec::new());
     }
     let mut found = by_number(db, head.row, read.iter().map(|read| read.number))?;
-    returns::expect(db, head.row, &read)?;
+    let sent = read.iter().filter_map(|item| match &item.reading {
+        Reading::Whole(_, marks) => Some((item.number, *marks)),
+        Reading::Unreadable(_) => None,
+    });
+    marks::keep(db, head.row, sent)?;
     let mut hand = Hand::of_run(db, staged, head, now);
     let mut ready = Vec::with_capacity(read.len());
     for ReadItem { number, reading } in read {

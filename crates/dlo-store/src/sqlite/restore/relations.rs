@@ -71,6 +71,11 @@ const CHECKS: &[(&str, &str)] = &[
         "marks of sent messages have no item",
     ),
     (
+        "SELECT count(*) FROM mark_batches b
+          WHERE length(b.marks) % 16 <> 0 OR NOT EXISTS (SELECT 1 FROM replays r WHERE r.row = b.replay)",
+        "batches of marks are cut short or have no replay",
+    ),
+    (
         "SELECT count(*) FROM death_ids d WHERE NOT EXISTS (SELECT 1 FROM letters l WHERE l.id = d.letter)",
         "death ids have no letter",
     ),

@@ -19,9 +19,9 @@ const VERSION_3: [&str; 3] = [
     include_str!("../../../migrations/sqlite/0003_replays.sql"),
 ];
 
-/// Takes back what version 8 added.
+/// Takes back what versions 8 and 9 added.
 const BACK_TO_7: &str = "
-    DROP TABLE suspects; DROP TABLE death_ids; DROP TABLE sent_marks; DROP INDEX items_came_back;
+    DROP TABLE mark_batches; DROP TABLE suspects; DROP TABLE death_ids; DROP TABLE sent_marks; DROP INDEX items_came_back;
     CREATE INDEX items_returned ON replay_items (replay, at, number) WHERE state = 7;
     PRAGMA user_version = 7;";
 

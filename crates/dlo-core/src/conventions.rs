@@ -8,6 +8,7 @@ mod added;
 mod body;
 mod catalogue;
 pub mod emit;
+mod failure_headers;
 mod kinds;
 mod mapper;
 mod number;
@@ -22,11 +23,13 @@ mod well_known;
 use serde::Serialize;
 
 use crate::attempt::History;
-use crate::message::{Headers, Message};
+use crate::message::Message;
 use crate::origin::{BrokerKind, Origin};
 use crate::reason::Reason;
 use crate::time::Timestamp;
 
+pub(crate) use failure_headers::PlainStories;
+pub use failure_headers::tells_of_a_failure;
 pub use mapper::{Fields, Mapper, OneOrMany};
 pub(crate) use take_off::{added_headers, has_added, has_doubtful, take_off_fields};
 pub use well_known::message_id;
@@ -120,44 +123,6 @@ pub fn read_with(message: &Message, found: Found<'_>, mapper: &Mapper) -> Readin
     reading.truncated = view.flags.truncated.get();
     reading.lossy = view.flags.lossy.get();
     reading
-}
-
-/// Whether a header of that name tells of a failure, in any convention whose names no application uses: what a replay
-/// takes off.
-pub fn tells_of_a_failure(name: &str) -> bool {
-    let bare = bare(name);
-    let sure = catalogue::ALL.iter().filter(|convention| !PLAIN.contains(&convention.id));
-    sure.flat_map(|convention| convention.strip).any(|mark| mark.is(bare, false))
-        || mapper::tells_of_a_failure(bare)
-}
-
-/// Conventions with plain names, such as `ErrorCode` and `failed-at`: one of them alone proves nothing.
-const PLAIN: [&str; 7] =
-    ["brighter", "karafka.pro", "lambda.async", "pulsar", "rocketmq", "silverback", "wolverine"];
-
-/// Conventions with plain names, if the message has at least two of their headers. All headers of these are taken off.
-#[derive(Debug)]
-pub(crate) struct PlainStories(Vec<&'static [catalogue::Mark]>);
-
-impl PlainStories {
-    pub(crate) fn of(headers: &Headers) -> Self {
-        let is = |marks: &[catalogue::Mark], name: &str| marks.iter().any(|mark| mark.is(bare(name), false));
-        let plain = catalogue::ALL.iter().filter(|convention| PLAIN.contains(&convention.id));
-        let of_two = |marks: &&'static [catalogue::Mark]| {
-            headers.iter().filter(|header| is(marks, &header.name)).take(2).count() == 2
-        };
-        Self(plain.map(|convention| convention.strip).filter(of_two).collect())
-    }
-
-    pub(crate) fn have(&self, name: &str) -> bool {
-        self.0.iter().flat_map(|marks| marks.iter()).any(|mark| mark.is(bare(name), false))
-    }
-}
-
-/// A header's name as a convention writes it, without what an adapter puts in front.
-fn bare(name: &str) -> &str {
-    let bare = crate::message::transport_fact(name).unwrap_or(name);
-    bare.strip_prefix("annotation:").unwrap_or(bare)
 }
 
 /// The ids of all conventions, in no particular order.

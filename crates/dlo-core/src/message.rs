@@ -143,8 +143,12 @@ pub fn is_transport(name: &str) -> bool {
 
 /// The name of the fact, if the header is a fact of some transport: `content-type` of `rabbitmq:content-type`.
 pub fn transport_fact(name: &str) -> Option<&str> {
-    let (kind, fact) = name.split_once(':')?;
-    BrokerKind::ALL.iter().any(|known| known.as_str() == kind).then_some(fact)
+    // No search for the colon: this is asked of every header of every message.
+    BrokerKind::ALL.iter().find_map(|kind| {
+        let kind = kind.as_str();
+        let is_kind = name.as_bytes().get(kind.len()) == Some(&b':') && name.starts_with(kind);
+        is_kind.then(|| name.get(kind.len() + 1..)).flatten()
+    })
 }
 
 /// What is delivered to a consumer, parked in a dead-letter queue and sent on replay.

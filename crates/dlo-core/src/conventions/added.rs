@@ -4,6 +4,8 @@
 //! together show that a consumer wrote them: an error, and where the message came from or who failed. Plain words, such
 //! as `reason`, are taken off only inside the run of names that the consumer wrote, at one end of the message.
 
+use std::sync::LazyLock;
+
 use super::mapper::Mapper;
 
 /// What a name says, if it is one that failing consumers write.
@@ -240,9 +242,21 @@ fn word(name: &str) -> Option<Word> {
     })
 }
 
+/// The words of each first letter, so that most names are compared with none or few.
+static BY_FIRST_LETTER: LazyLock<[&[(&str, Word)]; 26]> = LazyLock::new(|| {
+    std::array::from_fn(|letter| {
+        let first = |word: &str| usize::from(word.as_bytes()[0] - b'a');
+        let start = WORDS.partition_point(|(word, _)| first(word) < letter);
+        let end = WORDS.partition_point(|(word, _)| first(word) <= letter);
+        &WORDS[start..end]
+    })
+});
+
 fn known(folded: &[u8]) -> Option<Word> {
-    let at = WORDS.binary_search_by(|(word, _)| word.as_bytes().cmp(folded)).ok()?;
-    WORDS.get(at).map(|(_, word)| *word)
+    let letter = folded.first()?.checked_sub(b'a')?;
+    let words = BY_FIRST_LETTER.get(usize::from(letter))?;
+    let at = words.binary_search_by(|(word, _)| word.as_bytes().cmp(folded)).ok()?;
+    words.get(at).map(|(_, word)| *word)
 }
 
 #[cfg(test)]

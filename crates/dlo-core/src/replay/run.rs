@@ -24,7 +24,7 @@ pub const UNCERTAIN: u64 = 600;
 pub const UNWRITTEN: u64 = 32;
 /// The same at more than 1,500 messages a second, in seconds of the rate, and without a limit.
 const UNWRITTEN_FAST: f64 = 0.02;
-pub const UNWRITTEN_MOST: u64 = 400;
+pub const UNWRITTEN_MOST: u64 = 300;
 /// Sends whose records wait for each other, so that one transaction takes many.
 pub const RECORDS: usize = 100;
 /// How long they wait at most.

@@ -135,7 +135,7 @@ fn intents_go_ahead_of_sends_by_a_fifth_of_a_second_and_stay_within_the_window()
 #[test]
 fn where_the_broker_cannot_tell_intents_go_ahead_of_what_is_written_by_a_few_at_most() {
     let paces =
-        [(Pace::Rate(1_500.0), 32), (Pace::Rate(5_000.0), 100), (Pace::Max, 400), (Pace::Rate(50.0), 10)];
+        [(Pace::Rate(1_500.0), 32), (Pace::Rate(5_000.0), 100), (Pace::Max, 300), (Pace::Rate(50.0), 10)];
     for (rate, most) in paces {
         let settings = Settings { pace: rate, ramp: 1, ..Settings::default() };
         for lost_confirm in [LostConfirm::Unknown, LostConfirm::SendAgainInWindow] {

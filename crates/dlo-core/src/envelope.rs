@@ -25,7 +25,7 @@ use crate::time::Timestamp;
 use crate::verdict::VerdictKind;
 
 pub use amqp::{Published, is_parked};
-pub use death::{death_mark, decode, encode, mark_death, mark_redelivered};
+pub use death::{death_mark, decode, encode, mark_death, mark_redelivered, remove_death};
 pub use fit::{BodyTooLarge, size};
 pub use hop::{RetryHop, decode_hop, encode_hop, hop_headers};
 pub use names::VERSION;

@@ -13,7 +13,7 @@ use crate::suspect::DeathMark;
 /// replay stay, because the office needs them to know which letter died again.
 pub fn encode(message: &Message, envelope: &Envelope, max_message: usize) -> Result<Message, BodyTooLarge> {
     let mut base = message.clone();
-    base.headers.remove_where(|header| names::is_one_of(header, names::OF_A_FAILURE));
+    remove_death(&mut base.headers);
     let mut story = bounded(envelope.clone());
     loop {
         let written = write(&base, &story);
@@ -25,6 +25,11 @@ pub fn encode(message: &Message, envelope: &Envelope, max_message: usize) -> Res
             return Err(BodyTooLarge { size, limit: max_message });
         }
     }
+}
+
+/// Takes off what [`encode`] writes.
+pub fn remove_death(headers: &mut Headers) {
+    headers.remove_where(|header| names::is_one_of(header, names::OF_A_FAILURE));
 }
 
 /// The id of the death and whether a copy may exist: what tells copies apart that the broker does not name.

@@ -7,9 +7,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use dlo_core::broker::{Outgoing, PublishError, Settlement};
-use dlo_core::envelope::{decode, mark_redelivered, size};
+use dlo_core::envelope::{decode, mark_redelivered, remove_death, size};
 use dlo_core::id::DeathId;
 use dlo_core::message::Message;
+use dlo_core::time::Timestamp;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -17,6 +18,7 @@ use super::chute::{BATCH, BATCH_BYTES, Chute, Sent, Tried, may_be_there, ring};
 use super::graves::Name;
 use super::{Awaited, Content, Parcel};
 use crate::events::Event;
+use crate::large::{Kept, LargeLetter, pointer};
 use crate::spool::{Spool, SpoolError, Spooled};
 
 impl Chute {
@@ -190,20 +192,27 @@ impl Chute {
         self.ahead.resize(self.ahead.len().max(letters.len()), Sent::No);
         let open: Vec<usize> = (0..letters.len()).filter(|at| self.ahead[*at] != Sent::Confirmed).collect();
         let (too_large, mut problem) = self.publish_some(letters, &open).await;
-        // The server may have meant all that was sent together.
         for at in too_large {
-            let (_, alone) = self.publish_some(letters, &[at]).await;
+            // The server may have meant all that was sent together.
+            let (refused, alone) = match open.len() {
+                1 => (vec![at], None),
+                _ => self.publish_some(letters, &[at]).await,
+            };
             problem = problem.or(alone);
+            if !refused.is_empty()
+                && let Err(why) = self.keep_large(&letters[at], at).await
+            {
+                problem = problem.or(Some(why));
+            }
         }
         problem.map_or(Tried::Well, Tried::Not)
     }
 
-    /// Returns which of several were refused as too large, and what else the next try will not solve.
+    /// Returns which were refused as too large, and what else the next try will not solve.
     async fn publish_some(&mut self, letters: &[Spooled], some: &[usize]) -> (Vec<usize>, Option<String>) {
         let outgoing = some.iter().map(|at| {
-            let mut to = letters[*at].to.clone();
-            to.partition = to.partition.filter(|_| !self.any_partition);
-            Outgoing { to, message: self.copy(&letters[*at], self.ahead[*at]), delay: None }
+            let message = self.copy(&letters[*at], self.ahead[*at]);
+            self.to_queue(&letters[*at], message)
         });
         let results = self.ways.publisher.publish(outgoing.collect()).await;
         let mut problem =
@@ -217,19 +226,50 @@ impl Chute {
             if may_be_there(&error) {
                 self.ahead[at] = Sent::Maybe;
             }
-            let adapts = match error {
-                PublishError::TooLarge { .. } if some.len() > 1 => {
+            match error {
+                PublishError::TooLarge { .. }
+                    if some.len() > 1 || !self.drops_mark(&letters[at], self.ahead[at]) =>
+                {
                     too_large.push(at);
-                    continue;
                 }
-                PublishError::TooLarge { .. } => self.drops_mark(&letters[at], self.ahead[at]),
-                _ => self.adapts(&error),
-            };
-            if !adapts {
-                problem = problem.or(Some(error.to_string()));
+                PublishError::TooLarge { .. } => {}
+                _ if self.adapts(&error) => {}
+                _ => problem = problem.or(Some(error.to_string())),
             }
         }
         (too_large, problem)
+    }
+
+    fn to_queue(&self, letter: &Spooled, message: Message) -> Outgoing {
+        let mut to = letter.to.clone();
+        to.partition = to.partition.filter(|_| !self.any_partition);
+        Outgoing { to, message, delay: None }
+    }
+
+    /// A letter that its queue does not take goes to where large letters are kept, as it would have gone without the disk. Its
+    /// name comes from its death, so a second try after a crash keeps no second copy.
+    async fn keep_large(&mut self, letter: &Spooled, at: usize) -> Result<(), String> {
+        let (Some(large), Some(envelope)) = (self.ways.large.clone(), decode(&letter.message.headers)) else {
+            return Err("a letter is larger than its queue takes".to_owned());
+        };
+        let mut message = letter.message.clone();
+        remove_death(&mut message.headers);
+        let died = envelope.dead_at.map_or(0, Timestamp::as_micros);
+        let name = format!("{died:016x}-{}", letter.death);
+        let kept = large.keep(LargeLetter { message: &message, envelope: &envelope, name: &name }).await?;
+        if let Kept::OnDisk(file) = kept {
+            let limit = self.ways.publisher.capabilities().max_message;
+            let pointer =
+                pointer(&message, &envelope, &file, limit).map_err(|too_large| too_large.to_string())?;
+            let results = self.ways.publisher.publish(vec![self.to_queue(letter, pointer)]).await;
+            match results.into_iter().next() {
+                Some(Ok(_)) => {}
+                Some(Err(error)) => return Err(error.to_string()),
+                None => return Err("the publisher gave no result".to_owned()),
+            }
+        }
+        self.ahead[at] = Sent::Confirmed;
+        Ok(())
     }
 
     /// Whether the next try of a letter that is too large will be without the mark of a copy. Nothing else of a letter on

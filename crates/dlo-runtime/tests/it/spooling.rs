@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use dlo_brokers::memory::QueueOptions;
 use dlo_core::broker::{Broker, Capabilities, Confirmed, Outgoing, PublishError, Publisher};
+use dlo_core::envelope::body_elsewhere;
 use dlo_core::failure::Failure;
 use dlo_core::message::Message;
 use dlo_core::units::ByteSize;
 use dlo_runtime::{Behind, ConsumerBuilder, ConsumerConfig, Kept, LargeLetter, LargeLetters, OrderBy};
 
-use crate::shop::{Seen, Shop, body, calm};
+use crate::shop::{Begun, Seen, Shop, body, calm};
 
 async fn odd_fail(order: Message) -> Result<(), Failure> {
     let number: u32 = body(&order).parse().unwrap();
@@ -120,19 +121,45 @@ impl Publisher for Lowered {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_letter_on_disk_that_the_server_refuses_as_too_large_is_tried_after_pauses_and_others_flow() {
-    let (shop, state) = (Shop::open(), tempfile::tempdir().unwrap());
+/// Four letters on disk, the first of them larger than its queue takes from now on.
+async fn with_a_lowered_queue(
+    shop: &Shop,
+    state: &tempfile::TempDir,
+    large: Option<Kept>,
+) -> (Arc<Lowered>, Begun) {
     let publisher = Arc::new(Lowered {
         inner: Broker::publisher(&shop.broker),
         is_away: AtomicBool::new(true),
         is_lowered: AtomicBool::new(true),
         calls: AtomicU32::new(0),
     });
-    orders(&shop, 20).await;
-    let begun = shop.consumer_begun(written_by(&shop, publisher.clone(), config(&state, 1 << 20)));
+    orders(shop, 20).await;
+    let mut consumer = written_by(shop, publisher.clone(), config(state, 1 << 20));
+    if let Some(kept) = large {
+        consumer = consumer.large_letters(Arc::new(Place(kept)));
+    }
+    let begun = shop.consumer_begun(consumer);
     crate::shop::wait_for(|| shop.seen.handled() == 16 && spooled(&shop.seen)).await;
     publisher.is_away.store(false, Ordering::SeqCst);
+    (publisher, begun)
+}
+
+/// Keeps large letters where it says.
+struct Place(Kept);
+
+#[async_trait::async_trait]
+impl LargeLetters for Place {
+    async fn keep(&self, letter: LargeLetter<'_>) -> Result<Kept, String> {
+        assert_eq!((body(letter.message).as_str(), letter.envelope.attempts), ("0", Some(1)));
+        assert!(!letter.message.headers.iter().any(|header| header.name == "dlo-error-class"), "twice");
+        Ok(self.0.clone())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_letter_on_disk_that_nobody_takes_is_tried_after_pauses_and_others_flow() {
+    let (shop, state) = (Shop::open(), tempfile::tempdir().unwrap());
+    let (publisher, begun) = with_a_lowered_queue(&shop, &state, None).await;
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(shop.letters().await.len(), 3);
     let before = publisher.calls.load(Ordering::SeqCst);
@@ -143,6 +170,27 @@ async fn a_letter_on_disk_that_the_server_refuses_as_too_large_is_tried_after_pa
     crate::shop::wait_for(|| shop.seen.parked() == 4).await;
     begun.stop().await;
     assert_eq!((shop.letters().await.len(), shop.unsettled().await), (1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_letter_on_disk_that_its_queue_finds_too_large_goes_to_the_office() {
+    let (shop, state) = (Shop::open(), tempfile::tempdir().unwrap());
+    let (_, begun) = with_a_lowered_queue(&shop, &state, Some(Kept::InOffice)).await;
+    crate::shop::wait_for(|| shop.seen.parked() == 4).await;
+    begun.stop().await;
+    assert_eq!((shop.letters().await.len(), shop.unsettled().await), (3, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_letter_on_disk_that_its_queue_finds_too_large_leaves_a_pointer_there() {
+    let (shop, state) = (Shop::open(), tempfile::tempdir().unwrap());
+    let kept = Kept::OnDisk("0.json".to_owned());
+    let (_, begun) = with_a_lowered_queue(&shop, &state, Some(kept)).await;
+    crate::shop::wait_for(|| shop.seen.parked() == 4).await;
+    begun.stop().await;
+    let letters = shop.letters().await;
+    let pointers = letters.iter().filter(|letter| body_elsewhere(&letter.headers) == Some(1)).count();
+    assert_eq!((letters.len(), pointers, shop.unsettled().await), (4, 1, 0));
 }
 
 /// An office that takes its time.
@@ -157,7 +205,7 @@ impl LargeLetters for SlowOffice {
 }
 
 /// A large order and five small ones that are to be parked, while their dead-letter queue is away.
-async fn with_a_large_order(shop: &Shop) -> crate::shop::Begun {
+async fn with_a_large_order(shop: &Shop) -> Begun {
     shop.broker.delete("orders.dlq");
     let limit = Broker::publisher(&shop.broker).capabilities().max_message;
     let large = "x".repeat(limit - 200);

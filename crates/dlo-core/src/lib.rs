@@ -47,6 +47,7 @@ pub mod suspect;
 pub mod teams;
 pub mod time;
 pub mod trend;
+pub mod trouble;
 pub mod units;
 pub mod verdict;
 pub mod version;

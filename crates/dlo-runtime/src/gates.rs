@@ -13,6 +13,7 @@ use dlo_core::brake::{Brake, Cause, Doom, Judgement};
 use dlo_core::breaker::{Breakers, Probe, State as Phase};
 use dlo_core::budget::{Grant, RetryBudget};
 use dlo_core::time::Clock;
+use dlo_core::trouble::TroubleKind;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -86,6 +87,7 @@ impl Gates {
     pub(crate) fn new(policy: &Policy, clock: Arc<dyn Clock>) -> Self {
         let state = State {
             handler: None,
+            absent: String::new(),
             breakers: Breakers::new(policy.breaker),
             brake: Brake::new(policy.brake),
             budget: RetryBudget::new(policy.budget),
@@ -228,6 +230,12 @@ impl Gates {
     pub(crate) fn in_the_way(&self) -> Option<String> {
         let now = self.clock.now();
         self.state().in_the_way(now)
+    }
+
+    /// What holds messages back and why, also while a probe is under way. Where the policy parks, a breaker holds none back.
+    pub(crate) fn shut(&self) -> Option<(TroubleKind, String)> {
+        let parks = self.when_open == WhenOpen::Park;
+        self.state().shut().filter(|(kind, _)| !(parks && *kind == TroubleKind::ConsumerBreakerOpen))
     }
 
     pub(crate) fn braked(&self) -> Option<String> {

@@ -75,7 +75,7 @@ pub use events::{DeadLettered, Event, Watch};
 pub use handler::{Context, Handler, IntoFailure, Unhandled, describe};
 pub use large::{Kept, LargeLetter, LargeLetters};
 pub use metrics::{Metrics, Snapshot, Tally, Timed};
-pub use receipts::{Receipt, Receipts, Standing};
+pub use receipts::{Pause, Receipt, Receipts, Standing};
 
 /// Words of the core that every handler needs.
 pub use dlo_core::{failure::Failure, message::Message};

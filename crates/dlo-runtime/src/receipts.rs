@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use dlo_core::envelope::ReplayMark;
 use dlo_core::id::LetterId;
 use dlo_core::time::Timestamp;
+use dlo_core::trouble::TroubleKind;
 
 /// A replayed message was handled.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
@@ -38,8 +39,22 @@ pub struct Standing {
     pub consumer: String,
     /// This run of it, among those that share the group.
     pub instance: String,
-    /// Why messages wait, for people; unset: they do not.
+    /// Why the next message would wait, for people; unset: it would go, be it as a probe.
     pub halted: Option<String>,
+    /// Why messages are held back, also while one of them is a probe.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub paused: Option<Pause>,
+}
+
+/// A consumer holds messages back.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Pause {
+    /// One of the kinds of a consumer.
+    pub kind: TroubleKind,
+    /// The reason, for people.
+    pub why: String,
+    /// Messages that it has received and not settled.
+    pub held: usize,
 }
 
 /// Where receipts go, and the consumer's word on how it stands.

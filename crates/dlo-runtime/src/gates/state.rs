@@ -6,6 +6,7 @@ use dlo_core::brake::{Brake, Cause};
 use dlo_core::breaker::{Admission, Breaker, BreakerConfig, Breakers, Gate, Outcome, Probe, State as Phase};
 use dlo_core::budget::RetryBudget;
 use dlo_core::time::Timestamp;
+use dlo_core::trouble::TroubleKind;
 
 use super::{Ended, Passage, Stop};
 use crate::events::{Event, Watch};
@@ -17,6 +18,8 @@ const ABSENT_LONGEST: Duration = Duration::from_secs(5);
 pub(super) struct State {
     /// Open while nobody takes messages.
     pub(super) handler: Option<Breaker>,
+    /// Why nobody takes them.
+    pub(super) absent: String,
     pub(super) breakers: Breakers,
     pub(super) brake: Brake,
     pub(super) budget: RetryBudget,
@@ -73,7 +76,20 @@ impl State {
             return Some(format!("its breaker for {dependency} is open"));
         }
         let cause = self.brake.in_the_way(now)?;
-        Some(format!("its brake is on, nearly everything fails for {}", cause.0))
+        Some(braked(cause))
+    }
+
+    /// What is shut and why, also while a probe is under way: a probe is no recovery.
+    pub(super) fn shut(&self) -> Option<(TroubleKind, String)> {
+        if self.handler.is_some() {
+            return Some((TroubleKind::ConsumerHandlerAway, self.absent.clone()));
+        }
+        let open = self.breakers.states().find(|(_, phase)| *phase != Phase::Closed);
+        if let Some((dependency, _)) = open {
+            return Some((TroubleKind::ConsumerBreakerOpen, format!("its breaker for {dependency} is open")));
+        }
+        let cause = self.brake.is_on()?;
+        Some((TroubleKind::ConsumerBraked, braked(cause)))
     }
 
     pub(super) fn is_shut(&self) -> bool {
@@ -128,6 +144,7 @@ impl State {
         let mut breaker = Breaker::new(config);
         breaker.trip(now);
         self.handler = Some(breaker);
+        problem.clone_into(&mut self.absent);
         if self.told != Some(Stop::Handler) {
             self.told = Some(Stop::Handler);
             watch.saw(&Event::HandlerAway { problem });
@@ -211,4 +228,8 @@ impl State {
             Stop::Brake(cause) => watch.saw(&Event::Released { cause: &cause.0 }),
         }
     }
+}
+
+fn braked(cause: &Cause) -> String {
+    format!("its brake is on, nearly everything fails for {}", cause.0)
 }

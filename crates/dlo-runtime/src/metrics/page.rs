@@ -220,6 +220,19 @@ mod tests {
     }
 
     #[test]
+    fn a_pause_ends_with_the_consumer_that_had_it() {
+        let metrics = Metrics::new();
+        let tally = metrics.consumer("orders", "pricing");
+        tally.saw(&Event::Braked { cause: "HTTP 404", wait: Duration::from_secs(60) });
+        tally.saw(&Event::HandlerAway { problem: "refused" });
+        tally.saw(&Event::BrokerAway { problem: "reset" });
+        tally.unfollow();
+        let now = tally.snapshot();
+        assert_eq!((now.paused, now.handler_away, now.broker_away), (Vec::new(), None, None));
+        assert!(metrics.render().contains("cause=\"brake: HTTP 404\"} 0"));
+    }
+
+    #[test]
     fn every_metric_that_is_served_is_documented() {
         let metrics = Metrics::new();
         retried(&*metrics.consumer("orders", "pricing"), "x");

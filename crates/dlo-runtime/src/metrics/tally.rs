@@ -121,9 +121,24 @@ impl Tally {
         Timed { handler, tally: Arc::clone(self) }
     }
 
-    /// Follows this consumer: how much waits in it is asked when somebody looks.
+    /// Follows this consumer: how much waits in it is asked when somebody looks. What the one before it waited for ended with
+    /// that one.
     pub fn follow(&self, consumer: Controls) {
+        self.forget_pauses();
         *self.controls.lock().unwrap_or_else(PoisonError::into_inner) = Some(consumer);
+    }
+
+    /// The consumer has ended, so nothing waits in it any more.
+    pub fn unfollow(&self) {
+        self.controls.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.forget_pauses();
+    }
+
+    fn forget_pauses(&self) {
+        let mut seldom = self.seldom();
+        seldom.paused.values_mut().for_each(|pause| *pause = None);
+        (seldom.absent, seldom.problem) = (None, None);
+        self.away.store(false, Ordering::Relaxed);
     }
 
     pub(super) fn controls(&self) -> Option<Controls> {

@@ -168,6 +168,7 @@ mod over_http {
             consumer: "pricing".to_owned(),
             instance: "1".to_owned(),
             halted: halted.map(ToOwned::to_owned),
+            paused: None,
         };
         office.take(receipt(1));
         office.hear(word(None));

@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use dlo_core::broker::{Broker, BrokerError};
 use dlo_core::classify::Ruleset;
+use dlo_core::trouble::TroubleKind;
 use dlo_runtime::push::{LargeStore, OfficeReceipts, PushHandler};
+use dlo_runtime::{Pause, Receipts};
 use tokio_util::sync::CancellationToken;
 
 use super::standing::{Phase, Standing};
@@ -19,7 +21,7 @@ use crate::wire::SystemClock;
 
 /// Pauses between two looks: the first, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
-const LAST_PAUSE: Duration = Duration::from_secs(5);
+const LAST_PAUSE: Duration = Duration::from_secs(2);
 
 /// What one worker needs.
 #[derive(Debug)]
@@ -97,6 +99,7 @@ impl Worker {
             ended = consumer.run(stopping) => ended,
             () = async { match &large { Some(large) => large.post_files().await, None => std::future::pending().await } } => Ok(()),
         };
+        self.standing.tally.unfollow();
         match ended {
             Ok(()) => Ended::Stopped,
             Err(problem) => Ended::Broker(problem),
@@ -128,6 +131,7 @@ impl Worker {
 
     /// Waits for the handler. `None`: told to stop.
     async fn until_there(&self, handler: &PushHandler) -> Option<()> {
+        let mut report = AwayReport::new(self);
         let mut pause = FIRST_PAUSE;
         let mut waited = false;
         loop {
@@ -142,6 +146,7 @@ impl Worker {
                 tracing::warn!(consumer = %self.consumer.name, handler = %self.consumer.push.handler, problem,
                     "consumer.waits_for_handler");
             }
+            report.say(Some(&problem));
             self.standing.now(Phase::WaitingForHandler(problem));
             self.rest(&mut pause).await?;
         }
@@ -152,6 +157,38 @@ impl Worker {
         self.stop.run_until_cancelled(tokio::time::sleep(*pause)).await?;
         *pause = (*pause * 2).min(LAST_PAUSE);
         Some(())
+    }
+}
+
+/// Tells the office that the handler is away before there is a consumer that could tell it. Taken back when it is dropped.
+struct AwayReport<'a> {
+    worker: &'a Worker,
+    instance: String,
+    said: bool,
+}
+
+impl<'a> AwayReport<'a> {
+    fn new(worker: &'a Worker) -> Self {
+        Self { worker, instance: format!("{:016x}", rand::random::<u64>()), said: false }
+    }
+
+    fn say(&mut self, problem: Option<&str>) {
+        let Some(office) = &self.worker.receipts else { return };
+        let paused =
+            problem.map(|why| Pause { kind: TroubleKind::ConsumerHandlerAway, why: why.to_owned(), held: 0 });
+        self.said = problem.is_some();
+        let Consumer { queue, settings, .. } = &self.worker.consumer;
+        let (queue, consumer, instance) = (queue.clone(), settings.group.clone(), self.instance.clone());
+        // Replays need not wait: what they send waits in the queue, like everything else.
+        office.hear(dlo_runtime::Standing { queue, consumer, instance, halted: None, paused });
+    }
+}
+
+impl Drop for AwayReport<'_> {
+    fn drop(&mut self) {
+        if self.said {
+            self.say(None);
+        }
     }
 }
 

@@ -86,12 +86,27 @@ function unfold(part, fresh) {
   for (const fold of fresh.querySelectorAll("details")) fold.open ||= open.has(name(fold));
 }
 
-function show(state) {
+let state = "live";
+
+function show(now) {
+  state = now;
+  document.getElementById("live").hidden = false;
+  showLive();
+}
+
+/** A green "Live" reads as "all is well", so while something does not work it is neither. Pages that do not live have no button. */
+export function showLive() {
   const button = document.getElementById("live");
-  button.hidden = false;
+  if (button.hidden) return;
+  const troubled = !document.getElementById("troubles").hidden;
   button.setAttribute("aria-pressed", String(on));
-  button.dataset.state = on ? state : "paused";
-  button.querySelector(".word").textContent = !on ? "Paused" : state === "away" ? "Not connected" : "Live";
+  button.dataset.state = !on ? "paused" : state === "live" && troubled ? "troubled" : state;
+  button.querySelector(".word").textContent = !on ? "Paused" : state === "away" ? "Not connected" : troubled ? "Updating" : "Live";
+}
+
+/** What is on the page may say something else by now. */
+export function stalePage() {
+  stale = true;
 }
 
 export function toggleLive() {

@@ -8,6 +8,7 @@ import { completion } from "./complete.js";
 import { reader } from "./reader.js";
 import { menus } from "./menu.js";
 import { ages } from "./ages.js";
+import { troubles } from "./troubles.js";
 
 reader();
 forms(document);
@@ -16,6 +17,7 @@ completion(document.getElementById("q"), document.getElementById("q-list"));
 menus();
 keys();
 live();
+troubles();
 ages();
 // On a narrow screen the rooms scroll sideways; the one that one is in is in sight.
 document.querySelector(".rooms [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });

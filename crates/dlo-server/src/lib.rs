@@ -16,8 +16,10 @@ mod automation;
 mod body;
 mod capture;
 mod config;
+mod consumers;
 mod decode;
 mod guard;
+mod health;
 mod ingest;
 mod listen;
 mod mask;
@@ -32,6 +34,7 @@ mod replay;
 mod scratch;
 mod server;
 mod triage;
+mod trouble;
 mod ui;
 
 pub use admission_log::AdmissionLog;

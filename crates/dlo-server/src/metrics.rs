@@ -18,6 +18,7 @@
 //! | `dlo_capture_depth`, `dlo_capture_lag` | `source` | messages in the dead-letter queue, and those not read yet, as the broker says |
 //! | `dlo_capture_oldest_age_seconds` | `source` | time since the oldest message that waits there was published |
 //! | `dlo_http_requests_total`, `dlo_http_request_seconds_total` | `method`, `route`, `status` | requests answered |
+//! | `dlo_troubles` | `kind` | things that do not work now, by kind; `dlo status` names them |
 //! | `dlo_build_info` | `version` | 1 |
 
 use std::collections::BTreeMap;
@@ -27,6 +28,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use dlo_core::time::Timestamp;
+use dlo_core::trouble::{Trouble, TroubleKind};
 use dlo_store::Stats;
 
 use crate::capture::{CaptureState, CaptureStatus};
@@ -79,10 +81,19 @@ impl Metrics {
         *time += took;
     }
 
-    /// The page that Prometheus reads.
-    pub(crate) fn render(&self, stats: &Stats, captures: &[CaptureStatus], now: Timestamp) -> String {
+    /// The page that Prometheus reads. `stats` is `None` while the store does not answer.
+    pub(crate) fn render(
+        &self,
+        stats: Option<&Stats>,
+        captures: &[CaptureStatus],
+        troubles: &[Trouble],
+        now: Timestamp,
+    ) -> String {
         let mut page = Page::default();
-        page.letters(stats, now);
+        if let Some(stats) = stats {
+            page.letters(stats, now);
+        }
+        page.troubles(troubles);
         let items = [("stored", &self.stored), ("duplicate", &self.duplicate), ("rejected", &self.rejected)];
         page.family("dlo_ingest_items_total", "counter", "Items sent over HTTP, by what became of them.");
         for (result, counter) in items {
@@ -166,6 +177,15 @@ impl Page {
         self.sample(&[], stats.unowned as f64);
         self.family("dlo_letters_unindexed", "gauge", "Letters whose payload is not in the text index yet.");
         self.sample(&[], stats.unindexed as f64);
+    }
+
+    /// Every kind has its series, so that an alert on one does not depend on its having been seen before.
+    fn troubles(&mut self, troubles: &[Trouble]) {
+        self.family("dlo_troubles", "gauge", "Things that do not work now, by kind.");
+        for kind in TroubleKind::ALL {
+            let count = troubles.iter().filter(|trouble| trouble.kind == *kind).count();
+            self.sample(&[("kind", kind.as_str())], count as f64);
+        }
     }
 
     fn captures(&mut self, captures: &[CaptureStatus], now: Timestamp) {
@@ -258,7 +278,8 @@ mod tests {
 
     #[test]
     fn the_page_says_how_deep_and_how_old_each_source_is() {
-        let page = Metrics::default().render(&stats("orders"), &[], Timestamp::from_millis(61_000));
+        let page =
+            Metrics::default().render(Some(&stats("orders")), &[], &[], Timestamp::from_millis(61_000));
         for line in [
             "dlo_letters{source=\"orders\",status=\"open\"} 3",
             "dlo_oldest_open_age_seconds{source=\"orders\"} 60",
@@ -270,15 +291,29 @@ mod tests {
     }
 
     #[test]
+    fn the_page_counts_troubles_by_kind_also_while_the_store_does_not_answer() {
+        let trouble = Trouble::office(TroubleKind::StoreUnavailable, Timestamp::EPOCH, "refused");
+        let page = Metrics::default().render(None, &[], &[trouble], Timestamp::EPOCH);
+        for kind in TroubleKind::ALL {
+            let count = u8::from(*kind == TroubleKind::StoreUnavailable);
+            assert!(
+                page.contains(&format!("dlo_troubles{{kind=\"{kind}\"}} {count}\n")),
+                "{kind} in\n{page}"
+            );
+        }
+        assert!(!page.contains("dlo_letters{") && page.contains("dlo_build_info"), "{page}");
+    }
+
+    #[test]
     fn a_label_cannot_break_out_of_its_quotes() {
-        let page = Metrics::default().render(&stats("a\"} 1\n\\b"), &[], Timestamp::EPOCH);
+        let page = Metrics::default().render(Some(&stats("a\"} 1\n\\b")), &[], &[], Timestamp::EPOCH);
         assert!(page.contains(r#"source="a\"} 1\n\\b""#), "{page}");
         assert!(page.lines().all(|line| line.starts_with('#') || line.starts_with("dlo_")), "{page}");
     }
 
     #[test]
     fn every_metric_that_is_served_is_documented() {
-        let page = Metrics::default().render(&stats("orders"), &[], Timestamp::EPOCH);
+        let page = Metrics::default().render(Some(&stats("orders")), &[], &[], Timestamp::EPOCH);
         let documented = include_str!("metrics.rs");
         for name in page
             .lines()

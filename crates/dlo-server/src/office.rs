@@ -16,6 +16,8 @@ use crate::api::error::{Answer, Problem};
 use crate::automation::AutomationBoard;
 use crate::capture::CaptureBoard;
 use crate::config::{ServerConfig, WrittenRules};
+use crate::consumers::ConsumerBoard;
+use crate::health::Health;
 use crate::mask::Mask;
 use crate::memory::BodyMemory;
 use crate::metrics::Metrics;
@@ -61,6 +63,10 @@ pub(crate) struct Office {
     pub(crate) written: Written,
     pub(crate) metrics: Metrics,
     pub(crate) captures: CaptureBoard,
+    /// Whether the store answers.
+    pub(crate) health: Health,
+    /// Which consumers hold messages back.
+    pub(crate) consumers: ConsumerBoard,
     /// By source; those whose letters come over HTTP have none.
     pub(crate) brokers: BTreeMap<String, BrokerFacts>,
     /// Where letters of a source can be sent, by source.
@@ -100,6 +106,8 @@ impl Office {
             admission: Admission::new(config.owners.clone()),
             metrics: Metrics::default(),
             captures: CaptureBoard::default(),
+            health: Health::default(),
+            consumers: ConsumerBoard::default(),
             brokers: BTreeMap::new(),
             targets: BTreeMap::new(),
             replays: Arc::default(),

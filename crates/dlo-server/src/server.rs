@@ -23,7 +23,7 @@ use crate::config::{ServerConfig, WrittenRules};
 use crate::mask::Mask;
 use crate::office::{BrokerFacts, Office};
 use crate::replay::{self, ReplayTarget};
-use crate::{api, automation, listen, scratch, triage};
+use crate::{api, automation, health, listen, scratch, triage};
 
 /// Why the office could not run, or did not stop cleanly.
 #[derive(Debug, thiserror::Error)]
@@ -184,6 +184,7 @@ impl Server {
         }
         captures.spawn(automation::run(office.clone(), stop.clone()));
         captures.spawn(triage::run(office.clone(), stop.clone()));
+        captures.spawn(health::watch(office.clone(), stop.clone()));
         captures.close();
         let serving =
             listen::serve(listener, api::router(office.clone()), &office.config.limits, stop.clone());

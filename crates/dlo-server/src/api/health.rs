@@ -10,6 +10,7 @@ use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
 use super::error::{Answer, Problem};
+use crate::health;
 use crate::office::Office;
 
 /// How long the store may take to answer a probe.
@@ -20,11 +21,10 @@ pub(crate) async fn alive() -> Response {
 }
 
 pub(crate) async fn ready(State(office): State<Arc<Office>>) -> Answer<Response> {
-    let not_ready =
-        |detail: String| Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not_ready", detail).retry_after(5);
-    match tokio::time::timeout(PATIENCE, office.store.ping()).await {
-        Ok(Ok(())) => Ok(Json(json!({"status": "ready"})).into_response()),
-        Ok(Err(error)) => Err(not_ready(error.to_string())),
-        Err(_) => Err(not_ready(format!("the store did not answer within {} seconds", PATIENCE.as_secs()))),
+    match health::look(&office, PATIENCE).await {
+        Ok(()) => Ok(Json(json!({"status": "ready"})).into_response()),
+        Err(unready) => {
+            Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not_ready", unready.why).retry_after(5))
+        }
     }
 }

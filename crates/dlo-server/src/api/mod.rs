@@ -24,6 +24,7 @@ mod replays;
 mod rules;
 mod sources;
 mod stats;
+mod status;
 mod views;
 
 use std::sync::Arc;
@@ -87,6 +88,7 @@ fn letters_and_replays() -> Vec<Route> {
         writes("/api/v1/restore", backup::restore),
         reads("/api/v1/openapi.json", openapi::document),
         // For machines that watch.
+        reads("/api/v1/status", status::show),
         reads("/healthz", health::alive),
         reads("/readyz", health::ready),
         reads("/metrics", stats::metrics),
@@ -150,6 +152,7 @@ fn pages() -> Vec<Route> {
         reads("/rules", ui::rules::page),
         reads("/owners", ui::owners::page),
         reads("/audit", ui::audit::page),
+        reads("/banner", ui::banner::fragment),
         reads("/assets/{name}", ui::assets::serve),
     ]
 }
@@ -191,6 +194,7 @@ pub(crate) fn router(office: Arc<Office>) -> Router {
         .method_not_allowed_fallback(layers::wrong_method)
         // Bodies are read by `body.rs`, which has limits of size and time. No handler may read one through an extractor.
         .layer(DefaultBodyLimit::max(0))
+        .layer(from_fn_with_state(office.clone(), ui::frame))
         .layer(from_fn_with_state(office.clone(), layers::within_limit))
         .layer(from_fn_with_state(office.clone(), guard::check))
         .layer(from_fn(layers::catch_panic))

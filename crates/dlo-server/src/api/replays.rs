@@ -120,7 +120,7 @@ mod tests {
         let id = crate::replay::testing::plan(&office, letters).await;
         assert_eq!(window_of(&office, id).await, "30s");
         let usual = Some(Duration::from_secs(2_400));
-        let standing = |runs| Standing { runs, waits: None, rate: None, usual };
+        let standing = |runs| Standing { runs, waits: None, stalled: None, source: None, rate: None, usual };
         office.replays.stands(id, standing(true));
         assert_eq!(window_of(&office, id).await, "40m");
         // Whoever cannot run it knows nothing of its letters.

@@ -124,8 +124,13 @@ pub(crate) async fn ages(State(office): State<Arc<Office>>) -> Answer<Response> 
     Ok(Json(AgesOut { at: known.as_ref().map(|known| known.at), ages: ages.collect() }).into_response())
 }
 
-pub(crate) async fn metrics(State(office): State<Arc<Office>>) -> Answer<Response> {
-    let stats = office.store.stats().await?;
-    let page = office.metrics.render(&stats, &office.capture_status(), office.now());
-    Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], page).into_response())
+/// While the store does not answer, the counts of letters are left out. The gauge of troubles must be readable then.
+pub(crate) async fn metrics(State(office): State<Arc<Office>>) -> Response {
+    let stats = match office.health.unready() {
+        Some(_) => None,
+        None => office.store.stats().await.ok(),
+    };
+    let (captures, troubles) = (office.capture_status(), office.troubles());
+    let page = office.metrics.render(stats.as_ref(), &captures, &troubles, office.now());
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], page).into_response()
 }

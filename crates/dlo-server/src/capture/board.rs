@@ -8,6 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use dlo_core::time::Timestamp;
+use dlo_core::trouble::{Trouble, TroubleKind};
 use serde::Serialize;
 
 use super::spec::{CaptureSpec, Mode};
@@ -70,9 +71,12 @@ pub(crate) struct CaptureBoard(Mutex<BTreeMap<String, Entry>>);
 struct Entry {
     status: CaptureStatus,
     asked: bool,
-    ended: Option<Option<String>>,
-    /// Lanes that wait, and why. One entry a lane at most.
-    waiting: BTreeMap<i32, String>,
+    /// When it ended, and why; without a reason the office closes.
+    ended: Option<(Timestamp, Option<String>)>,
+    /// Lanes that wait, and why. One entry a lane at most. Without a kind it is back-pressure, and no trouble.
+    waiting: BTreeMap<i32, (Option<TroubleKind>, String)>,
+    /// Since when some lane waits.
+    waits_since: Option<Timestamp>,
     minute: Minute,
 }
 
@@ -104,16 +108,30 @@ impl CaptureBoard {
             skipped: 0,
             last_captured: None,
         };
-        let entry =
-            Entry { status, asked: false, ended: None, waiting: BTreeMap::new(), minute: Minute::default() };
+        let entry = Entry {
+            status,
+            asked: false,
+            ended: None,
+            waiting: BTreeMap::new(),
+            waits_since: None,
+            minute: Minute::default(),
+        };
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(spec.source.clone(), entry);
     }
 
     /// A lane cannot go on for now.
-    pub(crate) fn waits(&self, source: &str, lane: i32, what: &str, now: Timestamp) {
+    pub(crate) fn waits(
+        &self,
+        source: &str,
+        lane: i32,
+        kind: Option<TroubleKind>,
+        what: &str,
+        now: Timestamp,
+    ) {
         self.change(source, |entry| {
             entry.asked = true;
-            entry.waiting.insert(lane, what.to_string());
+            entry.waits_since.get_or_insert(now);
+            entry.waiting.insert(lane, (kind, what.to_string()));
             entry.status.last_error = Some(LastError { at: now, what: what.to_string() });
         });
     }
@@ -123,11 +141,20 @@ impl CaptureBoard {
         self.change(source, |entry| {
             entry.asked = true;
             entry.waiting.remove(&lane);
+            if entry.waiting.is_empty() {
+                entry.waits_since = None;
+            }
         });
     }
 
-    pub(crate) fn ends(&self, source: &str, why: Option<String>) {
-        self.change(source, |entry| entry.ended = Some(why));
+    pub(crate) fn ends(&self, source: &str, why: Option<String>, now: Timestamp) {
+        self.change(source, |entry| entry.ended = Some((now, why)));
+    }
+
+    /// Sources that are not captured.
+    pub(crate) fn troubles(&self) -> Vec<Trouble> {
+        let board = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        board.values().filter_map(Entry::trouble).collect()
     }
 
     /// How many lanes there are, and how many are ours.
@@ -182,12 +209,26 @@ impl CaptureBoard {
 }
 
 impl Entry {
+    fn trouble(&self) -> Option<Trouble> {
+        let (kind, since, why) = match &self.ended {
+            Some((at, Some(why))) => (TroubleKind::SourceEnded, *at, why),
+            // The office closes.
+            Some((_, None)) => return None,
+            None => {
+                let mut lanes = self.waiting.values();
+                let (kind, why) = lanes.find_map(|(kind, why)| Some(((*kind)?, why)))?;
+                (kind, self.waits_since?, why)
+            }
+        };
+        Some(Trouble::source(kind, &self.status.source, since, why))
+    }
+
     fn shown(&mut self, now: Timestamp) -> CaptureStatus {
         let mut status = self.status.clone();
         status.captured_last_minute = self.minute.sum(now);
         (status.state, status.problem) = match (&self.ended, self.waiting.values().next()) {
-            (Some(why), _) => (CaptureState::Ended, why.clone()),
-            (None, Some(why)) => (CaptureState::Waiting, Some(why.clone())),
+            (Some((_, why)), _) => (CaptureState::Ended, why.clone()),
+            (None, Some((_, why))) => (CaptureState::Waiting, Some(why.clone())),
             (None, None) if !self.asked => (CaptureState::Starting, None),
             (None, None) if status.held == 0 => (CaptureState::Standby, None),
             (None, None) => (CaptureState::Running, None),

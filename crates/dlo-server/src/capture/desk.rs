@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use dlo_core::broker::BrokerError;
+use dlo_core::trouble::TroubleKind;
 use dlo_store::{Checkpoint, Inserted, StoreError};
 use tokio_util::sync::CancellationToken;
 
@@ -13,9 +14,9 @@ use super::spec::CaptureSpec;
 use crate::admit::Refusal;
 use crate::office::Office;
 
-/// Pauses while store or broker are away: the first, and the longest.
+/// Pauses while store or broker are away: the first, and the longest. A recovery is seen, and told, within 5 s.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
-const LAST_PAUSE: Duration = Duration::from_secs(30);
+const LAST_PAUSE: Duration = Duration::from_secs(2);
 
 /// The workplace of one source.
 #[derive(Debug)]
@@ -42,6 +43,17 @@ pub(super) enum Trouble {
 impl Trouble {
     pub(super) const fn is_lost_lease(&self) -> bool {
         matches!(self, Self::Store(StoreError::LeaseLost(_)))
+    }
+
+    /// What it is to an operator; `None`: the usual way to be slowed down.
+    const fn kind(&self) -> Option<TroubleKind> {
+        Some(match self {
+            Self::Store(StoreError::Overloaded) => return None,
+            Self::Broker(BrokerError::Unavailable(_) | BrokerError::Closed) => TroubleKind::SourceUnreachable,
+            Self::Broker(BrokerError::Missing(_)) => TroubleKind::SourceQueueMissing,
+            Self::Broker(_) => TroubleKind::SourceRefused,
+            Self::Store(_) | Self::Refused(_) => TroubleKind::SourceNotStored,
+        })
     }
 }
 
@@ -86,7 +98,8 @@ impl Desk {
             }
             other => tracing::warn!(source, lane, error = %other, "capture waits"),
         }
-        self.office.captures.waits(source, lane, &trouble.to_string(), self.office.now());
+        let (kind, now) = (trouble.kind(), self.office.now());
+        self.office.captures.waits(source, lane, kind, &trouble.to_string(), now);
     }
 }
 

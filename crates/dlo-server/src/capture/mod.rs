@@ -42,7 +42,7 @@ pub(crate) async fn run(office: Arc<Office>, spec: CaptureSpec, stop: Cancellati
         Ok(way) => way,
         Err(refusal) => {
             tracing::error!(source = spec.source, "{refusal}");
-            office.captures.ends(&spec.source, Some(refusal.to_string()));
+            office.captures.ends(&spec.source, Some(refusal.to_string()), office.now());
             return;
         }
     };
@@ -50,5 +50,5 @@ pub(crate) async fn run(office: Arc<Office>, spec: CaptureSpec, stop: Cancellati
     let desk = Arc::new(Desk::new(Arc::clone(&office), Arc::clone(&spec)));
     let watching = watch::watch(Arc::clone(&office), Arc::clone(&spec), way, stop.clone());
     tokio::join!(watching, lanes::run(desk, way, stop));
-    office.captures.ends(&spec.source, None);
+    office.captures.ends(&spec.source, None, office.now());
 }

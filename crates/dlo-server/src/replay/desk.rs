@@ -7,6 +7,7 @@ use std::time::Duration;
 use dlo_core::id::ReplayId;
 use dlo_core::replay::pace::Rate;
 use dlo_core::time::Timestamp;
+use dlo_core::trouble::Trouble;
 use tokio::sync::watch;
 
 /// A consumer's word that it is paused holds this long: it says so again while it lasts.
@@ -21,6 +22,10 @@ pub struct Standing {
     pub runs: bool,
     /// What it waits for, or why it is slow; for a person.
     pub waits: Option<String>,
+    /// Since when it sends nothing because of that; unset while it is only slow.
+    pub stalled: Option<Timestamp>,
+    /// The source of its letters, if they come from one. Set while it is stalled.
+    pub source: Option<String>,
     /// The rate now; `None`: no limit.
     pub rate: Rate,
     /// How long its letters take from first failure to death, as far as the run looked. It is a sample of a thousand
@@ -67,8 +72,21 @@ impl ReplayDesk {
         lock(&self.standing).get(&id).cloned()
     }
 
-    pub(crate) fn stands(&self, id: ReplayId, standing: Standing) {
-        lock(&self.standing).insert(id, standing);
+    /// A replay that was stalled before is stalled since then.
+    pub(crate) fn stands(&self, id: ReplayId, mut standing: Standing) {
+        let mut all = lock(&self.standing);
+        let before = all.get(&id).and_then(|before| before.stalled);
+        standing.stalled = standing.stalled.map(|now| before.unwrap_or(now));
+        all.insert(id, standing);
+    }
+
+    /// Replays that send nothing until something else works again.
+    pub(crate) fn troubles(&self) -> Vec<Trouble> {
+        let trouble = |(id, standing): (&ReplayId, &Standing)| {
+            let why = standing.waits.as_deref().unwrap_or_default();
+            Some(Trouble::replay(&id.to_string(), standing.source.as_deref(), standing.stalled?, why))
+        };
+        lock(&self.standing).iter().filter_map(trouble).collect()
     }
 
     /// Forgets how others stand: they are not to be run any more.

@@ -128,7 +128,12 @@ impl Engine {
             let waits = Some(format!(
                 "this server has no broker for {source}: add it to its config, or run the server that has it"
             ));
-            self.desk.stands(id, Standing { runs: false, waits, rate: Some(0.0), usual: None });
+            // Another server may have the broker, and run it.
+            let stalls = replay.state.is_active() && !self.leases.is_shared();
+            let stalled = stalls.then(|| self.clock.now());
+            let source = replay.source.clone();
+            let standing = Standing { runs: false, waits, stalled, source, rate: Some(0.0), usual: None };
+            self.desk.stands(id, standing);
             if !replay.state.is_active()
                 && let Err(error) = self.put_away(id).await
             {

@@ -88,6 +88,11 @@ pub(crate) trait Leases: Send + Sync + std::fmt::Debug {
 
     /// Who holds this lease, if the process of that holder has certainly ended.
     async fn ended_holder(&self, name: &str, now: Timestamp) -> Result<Option<String>, StoreError>;
+
+    /// Whether other servers use the same store.
+    fn is_shared(&self) -> bool {
+        false
+    }
 }
 
 #[async_trait]
@@ -109,7 +114,12 @@ impl Leases for DynStore {
     async fn ended_holder(&self, name: &str, now: Timestamp) -> Result<Option<String>, StoreError> {
         let leases = self.as_ref().leases(name, now).await?;
         let holder = leases.into_iter().find(|lease| lease.name == name).map(|lease| lease.holder);
-        Ok(holder.filter(|holder| process::has_ended(holder, !self.is_shared())))
+        let alone = !self.as_ref().is_shared();
+        Ok(holder.filter(|holder| process::has_ended(holder, alone)))
+    }
+
+    fn is_shared(&self) -> bool {
+        self.as_ref().is_shared()
     }
 }
 

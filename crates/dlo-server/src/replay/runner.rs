@@ -259,11 +259,13 @@ impl Runner {
         if self.leaving {
             orders = Orders { recall: true, let_go: true, ..Orders::default() };
         }
-        let waits = match ruling {
-            Ruling::Wait(why) | Ruling::Slow(_, why) => Some(why),
-            Ruling::Go | Ruling::Pause(..) | Ruling::Stop(..) => None,
+        let (waits, stalled) = match ruling {
+            Ruling::Wait(why) => (Some(why), Some(self.hand.now())),
+            Ruling::Slow(_, why) => (Some(why), None),
+            Ruling::Go | Ruling::Pause(..) | Ruling::Stop(..) => (None, None),
         };
-        let standing = Standing { runs: true, waits, rate: orders.rate, usual: self.usual };
+        let source = stalled.and_then(|_| self.replay.source.clone());
+        let standing = Standing { runs: true, waits, stalled, source, rate: orders.rate, usual: self.usual };
         self.hand.engine.desk.stands(self.hand.id, standing);
         orders
     }

@@ -26,7 +26,7 @@ use super::send::{Ready, Unfit};
 const STORE_PAUSE: Duration = Duration::from_millis(500);
 /// Pauses while the broker is away: the first, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
-const LAST_PAUSE: Duration = Duration::from_secs(15);
+const LAST_PAUSE: Duration = Duration::from_secs(2);
 
 impl Runner {
     pub(super) fn took(&mut self, did: Did) -> Result<(), StoreError> {

@@ -29,6 +29,7 @@ const ASSETS: &[Asset] = &[
     Asset { name: "undone.js", kind: JS, text: include_str!("../../assets/undone.js") },
     Asset { name: "dialog.js", kind: JS, text: include_str!("../../assets/dialog.js") },
     Asset { name: "live.js", kind: JS, text: include_str!("../../assets/live.js") },
+    Asset { name: "troubles.js", kind: JS, text: include_str!("../../assets/troubles.js") },
     Asset { name: "ages.js", kind: JS, text: include_str!("../../assets/ages.js") },
     Asset { name: "menu.js", kind: JS, text: include_str!("../../assets/menu.js") },
     Asset { name: "keys.js", kind: JS, text: include_str!("../../assets/keys.js") },

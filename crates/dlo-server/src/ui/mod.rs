@@ -6,6 +6,7 @@
 
 pub(crate) mod assets;
 pub(crate) mod audit;
+pub(crate) mod banner;
 mod cli;
 pub(crate) mod draw;
 pub(crate) mod group;
@@ -32,14 +33,20 @@ mod splits;
 mod views;
 mod words;
 
+use std::sync::Arc;
+
 use askama::Template;
-use axum::http::StatusCode;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{Request, StatusCode};
+use axum::middleware::Next;
 use axum::response::{Html, IntoResponse, Response};
 
 use crate::api::error::Problem;
+use crate::office::Office;
 pub(crate) use shell::Shell;
 
-/// What a page answers when it cannot be shown.
+/// What a page answers when it cannot be shown. [`frame`] draws it, in the frame of every page.
 #[derive(Debug)]
 pub(crate) struct Failed(Problem);
 
@@ -57,14 +64,32 @@ struct FailedPage<'a> {
     detail: &'a str,
 }
 
+/// Why a page could not be shown, on its way to [`frame`].
+#[derive(Debug, Clone)]
+struct Reason(Arc<Problem>);
+
 impl IntoResponse for Failed {
     fn into_response(self) -> Response {
-        let status = self.0.status();
-        let title = status.canonical_reason().unwrap_or("Error");
-        let mut response = render(&FailedPage { shell: Shell::default(), title, detail: self.0.detail() });
-        *response.status_mut() = status;
+        let mut response = self.0.status().into_response();
+        response.extensions_mut().insert(Reason(Arc::new(self.0)));
         response
     }
+}
+
+/// Draws pages that cannot be shown. Also these have the banner on top: it often says why.
+pub(crate) async fn frame(State(office): State<Arc<Office>>, request: Request<Body>, next: Next) -> Response {
+    if request.uri().path().starts_with("/api/") {
+        return next.run(request).await;
+    }
+    let (parts, body) = request.into_parts();
+    let asked = parts.clone();
+    let mut response = next.run(Request::from_parts(parts, body)).await;
+    let Some(Reason(problem)) = response.extensions_mut().remove::<Reason>() else { return response };
+    let title = problem.status().canonical_reason().unwrap_or("Error");
+    let shell = Shell::of(&office, &asked);
+    let mut drawn = render(&FailedPage { shell, title, detail: problem.detail() });
+    *drawn.status_mut() = problem.status();
+    drawn
 }
 
 /// Text as a part of an address.

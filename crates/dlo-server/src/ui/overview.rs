@@ -10,6 +10,7 @@ use dlo_core::letter::Status;
 use dlo_core::replay::{ItemState, Replay, ReplayState};
 use dlo_core::time::Timestamp;
 use dlo_core::trend::{Resolution, Window};
+use dlo_core::trouble::{Trouble, TroubleScope};
 use dlo_store::triage::{AgeCount, GroupOrder};
 use dlo_store::{GroupFilter, Page, Stats};
 
@@ -37,6 +38,8 @@ struct SourceLine {
     oldest: Option<When>,
     waiting: String,
     trouble: Option<String>,
+    /// What its consumer does not do.
+    consumer: Option<String>,
 }
 
 struct ReplayLine {
@@ -99,6 +102,8 @@ struct Overview {
     news: Vec<GroupLine>,
     map: Option<Svg>,
     sources: Vec<SourceLine>,
+    /// Dead-letter queues that are captured, by name.
+    captured: Vec<String>,
     replays: Vec<ReplayLine>,
     presses: Vec<Press>,
 }
@@ -109,6 +114,7 @@ pub(crate) async fn page(State(office): State<Arc<Office>>, shell: Shell) -> Res
     let tally = office.store.tally_groups(None).await?;
     let (drawn, legend) = by_class(&office, now).await?;
     let captures = office.capture_status();
+    let troubles = office.troubles();
     let news = GroupFilter {
         statuses: vec![GroupStatus::New, GroupStatus::Regressed],
         holding: Some(Status::Open),
@@ -140,8 +146,13 @@ pub(crate) async fn page(State(office): State<Arc<Office>>, shell: Shell) -> Res
             .ages()
             .map(|ages| bars("Open letters by age", &ages.counts.iter().map(bar).collect::<Vec<_>>())),
         news: groups::some(&office, &news, NEWS).await?,
-        map: if captures.is_empty() { None } else { Some(map(&roads(&office, &captures, &stats).await?)) },
-        sources: sources(&stats, &captures, now),
+        map: if captures.is_empty() {
+            None
+        } else {
+            Some(map(&roads(&office, &captures, &stats, &troubles).await?))
+        },
+        sources: sources(&stats, &captures, &troubles, now),
+        captured: captures.iter().map(|capture| capture.dlq.clone()).collect(),
         replays: replays(&office, now).await?,
         presses: office.hooks.0.iter().map(press).collect(),
     }))
@@ -209,7 +220,12 @@ async fn by_class(office: &Office, now: Timestamp) -> Result<(Svg, Vec<Legend>),
     Ok((trend(&Trend { says, columns: columns(window), layers, marks: Vec::new() }), legend))
 }
 
-async fn roads(office: &Office, captures: &[CaptureStatus], stats: &Stats) -> Result<Vec<Road>, Failed> {
+async fn roads(
+    office: &Office,
+    captures: &[CaptureStatus],
+    stats: &Stats,
+    troubles: &[Trouble],
+) -> Result<Vec<Road>, Failed> {
     let mut roads = Vec::new();
     for capture in captures.iter().take(ROADS) {
         let known = stats.sources.iter().find(|source| source.source == capture.source);
@@ -221,6 +237,7 @@ async fn roads(office: &Office, captures: &[CaptureStatus], stats: &Stats) -> Re
             waiting: waiting(capture),
             open: format!("{open} open"),
             broken: capture.problem.is_some(),
+            paused: of_consumer(troubles, &capture.queue).is_some(),
         });
     }
     Ok(roads)
@@ -240,30 +257,47 @@ fn waiting(capture: &CaptureStatus) -> String {
     }
 }
 
-fn sources(stats: &Stats, captures: &[CaptureStatus], now: Timestamp) -> Vec<SourceLine> {
-    let line = |source: &dlo_store::SourceStats| {
-        let capture = captures.iter().find(|capture| capture.source == source.source);
+/// What is wrong with a consumer of this queue.
+fn of_consumer(troubles: &[Trouble], queue: &str) -> Option<String> {
+    let concerns = |trouble: &&Trouble| {
+        trouble.scope == TroubleScope::Consumer && trouble.queue.as_deref() == Some(queue)
+    };
+    troubles.iter().find(concerns).map(|trouble| format!("{}: {}", trouble.title, trouble.why))
+}
+
+/// Every source that has letters or is captured, also one that never got a letter.
+fn sources(
+    stats: &Stats,
+    captures: &[CaptureStatus],
+    troubles: &[Trouble],
+    now: Timestamp,
+) -> Vec<SourceLine> {
+    let kept = stats.sources.iter().map(|source| source.source.as_str());
+    let mut names: Vec<&str> = kept.chain(captures.iter().map(|capture| capture.source.as_str())).collect();
+    names.sort_unstable();
+    names.dedup();
+    let line = |name: &str| {
+        let kept = stats.sources.iter().find(|source| source.source == name);
+        let capture = captures.iter().find(|capture| capture.source == name);
+        let oldest = kept.and_then(|kept| kept.oldest_open);
+        let depth = capture.and_then(|capture| capture.depth);
         SourceLine {
-            name: source.source.clone(),
-            open: source.counts.get(Status::Open),
-            captured: source.captured,
-            oldest: source
-                .oldest_open
-                .map(|oldest| When { ago: age(oldest, now), exact: oldest.to_string() }),
-            waiting: capture
-                .and_then(|capture| capture.depth)
-                .map(|depth| depth.to_string())
-                .unwrap_or_default(),
+            name: name.to_owned(),
+            open: kept.map_or(0, |kept| kept.counts.get(Status::Open)),
+            captured: kept.map_or(0, |kept| kept.captured),
+            oldest: oldest.map(|oldest| When { ago: age(oldest, now), exact: oldest.to_string() }),
+            waiting: depth.map(|depth| depth.to_string()).unwrap_or_default(),
             trouble: capture.and_then(|capture| capture.problem.clone()),
+            consumer: capture.and_then(|capture| of_consumer(troubles, &capture.queue)),
         }
     };
-    stats.sources.iter().map(line).collect()
+    names.into_iter().map(line).collect()
 }
 
 async fn replays(office: &Office, now: Timestamp) -> Result<Vec<ReplayLine>, Failed> {
     let found = office.store.replays(None, &Page::first(REPLAYS)).await?;
     let line = |replay: &Replay| {
-        let (state, state_word) = badge(replay.state, &replay.counts);
+        let (state, state_word) = badge(replay, &office.replays);
         ReplayLine {
             id: replay.id.to_string(),
             state,

@@ -28,7 +28,7 @@ use super::{Failed, Shell, draw, names, render, scope, words};
 use crate::guard::Proven;
 use crate::office::Office;
 use crate::query_text::{Id, Params};
-use crate::replay::differences;
+use crate::replay::{Standing, differences};
 
 use changed::Changed;
 pub(crate) use items::ItemParams;
@@ -54,7 +54,7 @@ struct ReplayPage {
     id: String,
     state: &'static str,
     phrase: String,
-    meaning: &'static str,
+    meaning: String,
     /// Nothing more is told of it alone; what its letters do is told with everything else.
     over: bool,
     about: String,
@@ -102,13 +102,15 @@ pub(crate) async fn page(
     let children = office.store.children(id).await?;
     let now = office.now();
     let items = Items::read(&office, &replay, !children.is_empty(), params, now).await?;
-    let standing = office.replays.standing(id);
+    // A plan of several parts waits where its part does.
+    let mut parts = std::iter::once(&replay).chain(&children);
+    let standing = parts.find_map(|part| office.replays.standing(part.id));
     let active = replay.state.is_active();
     let rate = standing.as_ref().filter(|_| active).map(|standing| match standing.rate {
         Some(rate) => format!("{rate:.1} a second"),
         None => "no limit".to_string(),
     });
-    let (state, phrase) = badge(replay.state, &replay.counts);
+    let (state, phrase) = badge(&replay, &office.replays);
     let changed = Changed::read(&office, &replay, &items).await?;
     let mut plan = Plan::new(&replay, &office, now);
     if is_plan(replay.state) {
@@ -121,7 +123,7 @@ pub(crate) async fn page(
         id: id.to_string(),
         state,
         phrase,
-        meaning: words::replay(replay.state),
+        meaning: meaning(&replay, standing.as_ref()),
         over: replay.state.is_over(),
         about: about(&replay),
         scope: in_words(&office, &replay, now).await?,
@@ -148,9 +150,27 @@ pub(crate) async fn page(
         evidence: evidence::read(&office, &replay, now).await?,
         plan,
         steering: Steering::new(&replay, who.as_ref().map(|Extension(proven)| proven), now),
-        children: children.iter().map(|child| ReplayLine::new(child, now)).collect(),
+        children: children.iter().map(|child| ReplayLine::new(child, &office.replays, now)).collect(),
         items,
     }))
+}
+
+/// What its state means; while it sends nothing, how much is sent and why the rest is not.
+fn meaning(replay: &Replay, standing: Option<&Standing>) -> String {
+    let stalled = standing.filter(|standing| standing.stalled.is_some());
+    let Some(why) = stalled.and_then(|standing| standing.waits.as_deref()) else {
+        return words::replay(replay.state).to_owned();
+    };
+    let (sent, in_doubt) = (replay.counts.sent(), replay.counts.get(ItemState::InDoubt));
+    let total = words::letters(replay.counts.total());
+    match (sent, in_doubt) {
+        (0, 0) => format!("Nothing was sent yet. It waits: {why}."),
+        (_, 0) => format!("{} of {total} were sent. It waits: {why}.", words::number(sent)),
+        _ => {
+            let (sent, in_doubt) = (words::number(sent), words::number(in_doubt));
+            format!("{sent} of {total} were sent, {in_doubt} are in doubt. It waits: {why}.")
+        }
+    }
 }
 
 const fn is_plan(state: ReplayState) -> bool {

@@ -15,6 +15,7 @@ use super::{Failed, Shell, draw, render, words};
 use crate::api::error::Problem;
 use crate::office::Office;
 use crate::query_text::{Params, page as page_of};
+use crate::replay::ReplayDesk;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -44,9 +45,9 @@ pub(crate) struct ReplayLine {
 }
 
 impl ReplayLine {
-    pub(crate) fn new(replay: &Replay, now: Timestamp) -> Self {
+    pub(crate) fn new(replay: &Replay, desk: &ReplayDesk, now: Timestamp) -> Self {
         let of = |state| replay.counts.get(state);
-        let (state, phrase) = badge(replay.state, &replay.counts);
+        let (state, phrase) = badge(replay, desk);
         Self {
             id: replay.id.to_string(),
             state,
@@ -66,8 +67,16 @@ impl ReplayLine {
     }
 }
 
-/// How its state looks and is said: what is completed is good news only where nothing came back.
-pub(crate) fn badge(state: ReplayState, counts: &ItemCounts) -> (&'static str, String) {
+/// How its state looks and is said. One that waits for a broker or a consumer says so.
+pub(crate) fn badge(replay: &Replay, desk: &ReplayDesk) -> (&'static str, String) {
+    match desk.standing(replay.id).is_some_and(|standing| standing.stalled.is_some()) {
+        true => ("waiting", format!("{}, waiting", words::phrase(replay.state.as_str()))),
+        false => ended(replay.state, &replay.counts),
+    }
+}
+
+/// What is completed is good news only where nothing came back.
+fn ended(state: ReplayState, counts: &ItemCounts) -> (&'static str, String) {
     let phrase = words::phrase(state.as_str());
     let (returned, in_doubt) = (counts.failed_again(), counts.get(ItemState::InDoubt));
     match state {
@@ -123,7 +132,7 @@ pub(crate) async fn page(
         q: String::new(),
         states: ReplayState::ALL.iter().map(choice).collect(),
         state: state.map(ReplayState::as_str),
-        replays: found.replays.iter().map(|replay| ReplayLine::new(replay, now)).collect(),
+        replays: found.replays.iter().map(|replay| ReplayLine::new(replay, &office.replays, now)).collect(),
         next: found.next.map(|cursor| cursor.0),
     }))
 }
@@ -136,12 +145,12 @@ mod tests {
     fn what_is_completed_is_good_news_only_where_nothing_came_back() {
         let mut counts = ItemCounts::default();
         counts.set(ItemState::Confirmed, 6);
-        assert_eq!(badge(ReplayState::Completed, &counts), ("completed", "completed".to_string()));
+        assert_eq!(ended(ReplayState::Completed, &counts), ("completed", "completed".to_string()));
         counts.set(ItemState::InDoubt, 1);
-        assert_eq!(badge(ReplayState::Completed, &counts).1, "completed, 1 in doubt");
+        assert_eq!(ended(ReplayState::Completed, &counts).1, "completed, 1 in doubt");
         counts.set(ItemState::Returned, 6);
         let told = ("completed partly", "completed, 6 came back".to_string());
-        assert_eq!(badge(ReplayState::Completed, &counts), told);
-        assert_eq!(badge(ReplayState::Stopped, &counts), ("stopped", "stopped".to_string()));
+        assert_eq!(ended(ReplayState::Completed, &counts), told);
+        assert_eq!(ended(ReplayState::Stopped, &counts), ("stopped", "stopped".to_string()));
     }
 }

@@ -1,14 +1,17 @@
-//! What frames every page: the rooms of the office, who looks, and in which light.
+//! What frames every page: what does not work, the rooms of the office, who looks, and in which light.
 //!
-//! Both are cookies that the page's own script writes, so that the first paint is right and reading needs no script.
+//! The last two are cookies that the page's own script writes, so that the first paint is right and reading needs no script.
 //! Neither proves anything: a name that counts comes with a token (`guard.rs`).
 
 use std::convert::Infallible;
+use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 
+use super::banner::Banner;
 use crate::guard::Proven;
+use crate::office::Office;
 use crate::query_text::cookie;
 
 /// The rooms in the order in which an incident is worked through.
@@ -31,10 +34,29 @@ pub(crate) struct Shell {
     pub(crate) who: String,
     /// The name came with a token and cannot be changed here.
     pub(crate) proven: bool,
+    /// What does not work now.
+    pub(crate) banner: Banner,
     path: String,
 }
 
 impl Shell {
+    /// Of a request to this office.
+    pub(crate) fn of(office: &Office, parts: &Parts) -> Self {
+        let theme = match cookie(&parts.headers, "dlo-theme").as_deref() {
+            Some("dark") => Some("dark"),
+            Some("light") => Some("light"),
+            _ => None,
+        };
+        let proven = parts.extensions.get::<Proven>().map(|Proven(name)| name.clone());
+        Self {
+            theme,
+            proven: proven.is_some(),
+            who: proven.or_else(|| cookie(&parts.headers, "dlo-author")).unwrap_or_default(),
+            banner: Banner::of(office),
+            path: parts.uri.path().to_string(),
+        }
+    }
+
     pub(crate) fn rooms(&self) -> [(&'static str, &'static str); 8] {
         ROOMS
     }
@@ -50,22 +72,11 @@ impl Shell {
     }
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for Shell {
+impl FromRequestParts<Arc<Office>> for Shell {
     type Rejection = Infallible;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
-        let theme = match cookie(&parts.headers, "dlo-theme").as_deref() {
-            Some("dark") => Some("dark"),
-            Some("light") => Some("light"),
-            _ => None,
-        };
-        let proven = parts.extensions.get::<Proven>().map(|Proven(name)| name.clone());
-        Ok(Self {
-            theme,
-            proven: proven.is_some(),
-            who: proven.or_else(|| cookie(&parts.headers, "dlo-author")).unwrap_or_default(),
-            path: parts.uri.path().to_string(),
-        })
+    async fn from_request_parts(parts: &mut Parts, office: &Arc<Office>) -> Result<Self, Infallible> {
+        Ok(Self::of(office, parts))
     }
 }
 

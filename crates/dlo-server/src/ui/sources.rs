@@ -93,8 +93,8 @@ const fn state(state: CaptureState) -> (&'static str, &'static str) {
         CaptureState::Standby => {
             ("standby", "Another server reads it; this one takes over when that one is gone.")
         }
-        CaptureState::Waiting => ("waiting", "It cannot go on for now, and goes on by itself."),
-        CaptureState::Ended => ("ended", "It cannot go on by itself."),
+        CaptureState::Waiting => ("waiting", "Capture is interrupted and retries automatically."),
+        CaptureState::Ended => ("ended", "Capture has ended and does not retry."),
     }
 }
 

@@ -36,3 +36,5 @@ mod stop;
 mod suspects;
 #[cfg(test)]
 mod triage;
+#[cfg(test)]
+mod trouble;

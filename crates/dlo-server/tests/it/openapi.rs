@@ -58,6 +58,7 @@ async fn real_answers_fit_their_description() {
         ("Views", "/api/v1/views".to_string()),
         ("Stats", "/api/v1/stats".to_string()),
         ("Sources", "/api/v1/sources".to_string()),
+        ("OfficeStatus", "/api/v1/status".to_string()),
         ("Causes", "/api/v1/stats/causes".to_string()),
         ("Audit", "/api/v1/audit".to_string()),
         ("Health", "/healthz".to_string()),
@@ -79,9 +80,12 @@ async fn real_answers_fit_their_description() {
     let trial = r#"{"classify":[{"when":{"class":"KeyError"},"verdict":"retry"}],"owners":[{"when":{"source":"*"},"owner":"me"}]}"#;
     check(&document, "RuleTrial", &serde_json::from_str(trial).unwrap());
     check(&document, "RuleTried", &office.post_json("/api/v1/rules/test", trial).await.json());
-    let word = r#"{"consumers":[{"queue":"orders","consumer":"pricing","instance":"1","halted":"its breaker for tax is open"},{"queue":"q","consumer":"c","instance":"2","halted":null}]}"#;
+    let word = r#"{"consumers":[{"queue":"orders","consumer":"pricing","instance":"1","halted":"its breaker for tax is open"},{"queue":"q","consumer":"c","instance":"2","halted":null,"paused":{"kind":"consumer_braked","why":"HTTP 404","held":60}}]}"#;
     check(&document, "Consumers", &serde_json::from_str(word).unwrap());
     check(&document, "ConsumersHeard", &office.post_json("/api/v1/consumers", word).await.json());
+    let status = office.get("/api/v1/status").await.json();
+    assert_eq!(status["troubles"].as_array().unwrap().len(), 2, "{status:#}");
+    check(&document, "OfficeStatus", &status);
     let backup = office.send("POST", "/api/v1/backup", &[], b"").await;
     let octets = [("content-type", "application/octet-stream")];
     let restored = office.send("POST", "/api/v1/restore?reason=x", &octets, &backup.body).await;

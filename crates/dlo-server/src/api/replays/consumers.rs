@@ -1,4 +1,5 @@
-//! `POST /consumers`: the runtime's word on whether its messages wait, so that no replay sends to a consumer that is paused.
+//! `POST /consumers`: the runtime reports whether its messages wait, so that no replay sends to a consumer that is paused,
+//! and the office lists consumers that hold messages back.
 //!
 //! Kept by this server for half a minute, and not stored: a consumer says it again while it lasts.
 
@@ -9,10 +10,12 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::Request;
 use axum::response::{IntoResponse, Response};
+use dlo_core::trouble::{TroubleKind, TroubleScope};
 use serde::{Deserialize, Serialize};
 
 use crate::api::error::{Answer, Problem};
 use crate::body;
+use crate::consumers::PauseReport;
 use crate::office::Office;
 use crate::query_text::Author;
 use crate::replay::Speaker;
@@ -36,8 +39,30 @@ struct Word {
     queue: String,
     consumer: String,
     instance: String,
-    /// Why its messages wait; null: they do not.
+    /// Why the next message would wait; null: it would go, be it as a probe.
     halted: Option<String>,
+    /// Why messages are held back, also while one of them is a probe.
+    paused: Option<Paused>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Paused {
+    kind: TroubleKind,
+    why: String,
+    /// Messages that it has received and not settled.
+    held: u64,
+}
+
+impl Paused {
+    fn report(self) -> PauseReport {
+        PauseReport { kind: self.kind, why: kept(&self.why), held: self.held }
+    }
+}
+
+/// As much of a reason as is kept.
+fn kept(why: &str) -> String {
+    why.chars().take(LONGEST_REASON).collect()
 }
 
 #[derive(Debug, Serialize)]
@@ -64,11 +89,24 @@ pub(crate) async fn hear(
                 return Err(Problem::unprocessable("too_long", detail).field(field));
             }
         }
+        if let Some(paused) = &word.paused
+            && paused.kind.scope() != TroubleScope::Consumer
+        {
+            let detail = format!("expected the kind of a consumer's trouble, found {}", paused.kind);
+            return Err(Problem::unprocessable("bad_kind", detail).field("paused.kind"));
+        }
     }
     let heard = consumers.len() as u64;
-    for Word { queue, consumer, instance, halted } in consumers {
-        let halted = halted.map(|why| why.chars().take(LONGEST_REASON).collect());
-        office.replays.consumer_says(Speaker { queue, consumer, instance }, halted, office.now());
+    let now = office.now();
+    for Word { queue, consumer, instance, halted, paused } in consumers {
+        let halted = halted.as_deref().map(kept);
+        // A runtime of before says no more than that.
+        let of_before =
+            |why: &String| PauseReport { kind: TroubleKind::ConsumerPaused, why: why.clone(), held: 0 };
+        let report = paused.map(Paused::report).or_else(|| halted.as_ref().map(of_before));
+        let speaker = Speaker { queue, consumer, instance };
+        office.consumers.record(speaker.clone(), report, now);
+        office.replays.consumer_says(speaker, halted, now);
     }
     Ok(Json(Heard { heard }).into_response())
 }

@@ -24,6 +24,8 @@ pub(crate) struct Road {
     pub(crate) open: String,
     /// The office cannot read it right now.
     pub(crate) broken: bool,
+    /// The consumer holds messages back.
+    pub(crate) paused: bool,
 }
 
 pub(crate) fn map(roads: &[Road]) -> Svg {
@@ -69,7 +71,7 @@ fn standing(shown: &[Road], says: &str) -> Svg {
 fn stations(road: &Road) -> [(&str, &str, bool); 4] {
     [
         (&road.queue, "work queue", false),
-        (&road.consumer, "consumer", false),
+        (&road.consumer, if road.paused { "consumer, paused" } else { "consumer" }, road.paused),
         (&road.dlq, &road.waiting, road.broken),
         ("office", &road.open, false),
     ]

@@ -11,7 +11,8 @@ mod replay;
 
 use std::path::PathBuf;
 
-use clap::{Parser, Subcommand};
+use clap::parser::ValueSource;
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 pub(crate) use brokers::{ApplyArgs, DrillArgs, SpecArgs, TopologyArgs, TopologyCommand, Via};
 pub(crate) use client::{
@@ -24,7 +25,7 @@ pub(crate) use groups::{
 };
 pub(crate) use local::{
     CapacityArgs, CapacityCommand, CheckArgs, ConsumeArgs, DemoArgs, EstimateArgs, ExportCommand, ExportRoot,
-    LogArgs, LogFormat, PrometheusArgs, RulesArgs, RulesCommand, RulesTestArgs, ServeArgs,
+    LogArgs, LogFormat, PrometheusArgs, RulesArgs, RulesCommand, RulesTestArgs, ServeArgs, StatusArgs,
 };
 pub(crate) use repair::{ApplyRepairArgs, ChangeArgs, PreviewArgs, RepairArgs, RepairCommand};
 
@@ -45,7 +46,7 @@ Start here:
   dlo serve                             run the office on this machine
   dlo letters list status:open          what is waiting for a decision
 
-Exit codes: 0 ok, 1 failed, 2 usage, 3 not found, 4 refused by a guard, 5 server unreachable, 6 letters of a replay died again"
+Exit codes: 0 ok, 1 failed, 2 usage, 3 not found, 4 refused by a guard, 5 server unreachable, 6 letters of a replay died again, 7 something does not work"
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -56,6 +57,21 @@ pub(crate) struct Args {
     pub(crate) config: Option<PathBuf>,
 }
 
+impl Args {
+    /// The command line of this process. One that is wrong ends it, with clap's own words.
+    pub(crate) fn read() -> Self {
+        let matches = Self::command().get_matches();
+        let mut args = Self::from_arg_matches(&matches).unwrap_or_else(|wrong| wrong.exit());
+        let client = match &mut args.command {
+            Command::Check(CheckArgs { client }) | Command::Status(StatusArgs { client }) => client,
+            _ => return args,
+        };
+        let source = matches.subcommand().and_then(|(_, given)| given.value_source("server"));
+        client.is_named = source != Some(ValueSource::DefaultValue);
+        args
+    }
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run the office
@@ -64,6 +80,8 @@ pub(crate) enum Command {
     Consume(ConsumeArgs),
     /// Take the five-minute tour: a small shop, a bad tax rule, and what becomes of its orders
     Demo(DemoArgs),
+    /// Say what does not work in a running office: sources, consumers, replays, store, disk
+    Status(StatusArgs),
     /// Say what works and what is missing: config, store, port, server, brokers
     Check(CheckArgs),
     /// List, read, decide on, export and import letters

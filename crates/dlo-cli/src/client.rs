@@ -7,6 +7,7 @@ mod pages;
 mod problem;
 
 use std::io::Read;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use ureq::tls::{Certificate, RootCerts, TlsConfig};
 use ureq::{Agent, Body, RequestBuilder, SendBody};
 
 use crate::args::ClientArgs;
+use crate::config::Config;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output::clean;
 
@@ -27,6 +29,8 @@ const LARGEST_ANSWER: u64 = 256 * 1024 * 1024;
 const CONNECT: Duration = Duration::from_secs(5);
 /// How long the server may think before it begins to answer: counting every letter anew takes its time.
 const ANSWER: Duration = Duration::from_secs(600);
+/// The same where the answer is at hand, and a slow one is bad news.
+pub(crate) const SOON: Duration = Duration::from_secs(10);
 
 /// A connection to one office.
 #[derive(Debug)]
@@ -43,6 +47,29 @@ pub(crate) type Query<'a> = &'a [(&'a str, &'a str)];
 
 impl Client {
     pub(crate) fn new(args: &ClientArgs) -> Outcome<Self> {
+        Self::within(args, ANSWER)
+    }
+
+    /// The office that was named; else the one that this config describes, with its token. Answers are small, so it has to
+    /// begin one soon.
+    pub(crate) fn of(args: &ClientArgs, config: &Config) -> Outcome<Self> {
+        let listen = config.server.listen;
+        if args.is_named || listen.port() == 0 {
+            return Self::within(args, SOON);
+        }
+        let host = match listen {
+            SocketAddr::V4(at) if at.ip().is_unspecified() => Ipv4Addr::LOCALHOST.to_string(),
+            SocketAddr::V6(at) if at.ip().is_unspecified() => "[::1]".to_string(),
+            SocketAddr::V4(at) => at.ip().to_string(),
+            SocketAddr::V6(at) => format!("[{}]", at.ip()),
+        };
+        let own = || config.server.token.as_ref().map(|token| token.reveal().to_string());
+        let server = format!("http://{host}:{}", listen.port());
+        Self::within(&ClientArgs { server, token: args.token.clone().or_else(own), ..args.clone() }, SOON)
+    }
+
+    /// `patience`: how long the office may take until it begins to answer.
+    pub(crate) fn within(args: &ClientArgs, patience: Duration) -> Outcome<Self> {
         let base = args.server.trim_end_matches('/').to_string();
         let host = base.strip_prefix("http://").or_else(|| base.strip_prefix("https://")).unwrap_or_default();
         if host.is_empty() || host.contains(['/', '?', '#', '@', ' ']) {
@@ -56,7 +83,7 @@ impl Client {
             .max_redirects(0)
             .user_agent(concat!("dlo/", env!("CARGO_PKG_VERSION")))
             .timeout_connect(Some(CONNECT))
-            .timeout_recv_response(Some(ANSWER));
+            .timeout_recv_response(Some(patience));
         // This machine is reached directly, whatever proxy the environment names.
         if ["127.", "localhost", "[::1]"].iter().any(|near| host.starts_with(near)) {
             config = config.proxy(None);
@@ -207,7 +234,13 @@ mod tests {
     use super::*;
 
     fn client(server: &str) -> Outcome<Client> {
-        Client::new(&ClientArgs { server: server.into(), token: None, author: None, json: false })
+        Client::new(&ClientArgs {
+            server: server.into(),
+            is_named: true,
+            token: None,
+            author: None,
+            json: false,
+        })
     }
 
     #[test]

@@ -18,6 +18,7 @@ mod replay;
 mod rules;
 mod serve;
 mod shell;
+mod status;
 mod topology;
 
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -34,6 +35,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         Command::Serve(args) => serve::run(args, config),
         Command::Consume(args) => consume::run(args, config),
         Command::Demo(args) => demo::run(args),
+        Command::Status(args) => status::run(&args, config),
         Command::Check(args) => check::run(&args, config),
         Command::Letters(args) => letters::run(args),
         Command::Groups(args) => groups::run(args),

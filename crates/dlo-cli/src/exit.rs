@@ -19,6 +19,8 @@ pub(crate) enum Exit {
     Unreachable = 5,
     /// A replay went on to its end, and letters of it died again.
     CameBack = 6,
+    /// Something does not work: a source, a consumer, a replay, the store or a disk.
+    Trouble = 7,
 }
 
 /// A command that did not succeed.

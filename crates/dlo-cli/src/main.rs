@@ -15,10 +15,8 @@ mod wire;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 fn main() -> ExitCode {
-    match commands::run(args::Args::parse()) {
+    match commands::run(args::Args::read()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             if !failure.is_silent() {

@@ -1,6 +1,7 @@
 //! The composition root: config → store, brokers, server. The only place that sees all of them at once.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::sync::Arc;
 
 use dlo_core::broker::Broker;
@@ -12,7 +13,7 @@ use dlo_server::{
 use dlo_store::sqlite::SqliteStore;
 use dlo_store::{DynStore, StoreError, StoreLimits};
 
-use crate::config::{Config, Limits, SourceReplay, Storage};
+use crate::config::{Config, Limits, Source, SourceReplay, Storage};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::schemas;
 
@@ -110,7 +111,8 @@ fn written(config: &Config) -> WrittenRules {
     }
 }
 
-fn server_config(config: &Config) -> Outcome<ServerConfig> {
+/// The part of the config that the server gets. Refuses a setting that cannot be used; opens nothing.
+pub(crate) fn server_config(config: &Config) -> Outcome<ServerConfig> {
     let token = config.server.token.as_ref().map(|token| Token::new(token.reveal())).transpose();
     let limits = &config.server.limits;
     let schemas::Read { schemas, formats } = schemas::read(config)?;
@@ -181,26 +183,34 @@ async fn captures(config: &Config, clock: &Arc<dyn Clock>) -> Outcome<Vec<Captur
         let (Some(name), Some(dlq)) = (&source.broker, &source.dlq) else { continue };
         let named = config.brokers.iter().find(|broker| broker.name == *name);
         let Some(settings) = named.and_then(|broker| broker.settings.as_ref()) else { continue };
-        let fail = |cause: String| {
-            Failure::failed(format!("`{dlq}` of source `{}` cannot be captured: {cause}", source.name))
-        };
         let broker = match brokers.get(name.as_str()) {
             Some(broker) => Arc::clone(broker),
             None => {
                 let made = dlo_brokers::connect(settings, Arc::clone(clock)).await;
-                let made = made.map_err(|cause| fail(cause.to_string()))?;
+                let made = made.map_err(|cause| cannot_capture(source, dlq, cause))?;
                 brokers.insert(name, Arc::clone(&made));
                 made
             }
         };
-        let spec = CaptureSpec {
-            mode: source.mode,
-            mapper: source.mapper.clone(),
-            limits: source.limits,
-            ..CaptureSpec::new(&source.name, broker, &source.queue, dlq)
-        };
-        spec.check().map_err(|cause| fail(cause.to_string()))?;
-        specs.push(spec);
+        specs.push(capture(source, dlq, broker)?);
     }
     Ok(specs)
+}
+
+/// How a source is captured. A mode that its broker cannot serve is refused; no server is asked.
+pub(crate) fn capture(source: &Source, dlq: &str, broker: Arc<dyn Broker>) -> Outcome<CaptureSpec> {
+    let spec = CaptureSpec {
+        mode: source.mode,
+        mapper: source.mapper.clone(),
+        limits: source.limits,
+        ..CaptureSpec::new(&source.name, broker, &source.queue, dlq)
+    };
+    match spec.check() {
+        Ok(()) => Ok(spec),
+        Err(cause) => Err(cannot_capture(source, dlq, cause)),
+    }
+}
+
+fn cannot_capture(source: &Source, dlq: &str, cause: impl Display) -> Failure {
+    Failure::failed(format!("`{dlq}` of source `{}` cannot be captured: {cause}", source.name))
 }

@@ -19,6 +19,10 @@ pub(crate) struct ClientArgs {
     )]
     pub(crate) server: String,
 
+    /// Whether somebody named the office, by flag or variable. Known of `check` and `status`.
+    #[arg(skip = true)]
+    pub(crate) is_named: bool,
+
     /// Token of the office, where it asks for one
     #[arg(long, global = true, value_name = "TOKEN", env = "DLO_TOKEN", hide_env_values = true)]
     pub(crate) token: Option<String>,

@@ -112,8 +112,24 @@ pub(crate) struct DemoArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Each line says what works (✓), what is missing (✗) or weaker than it should be (!), and what to do about it. Ends with
-exit code 1 if anything is missing. It needs no running office, and looks at one if there is one.")]
+exit code 1 if anything is missing. It needs no running office, and looks at one if there is one.
+Without --server that is the one at `server.listen` of the config.")]
 pub(crate) struct CheckArgs {
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Lists each thing that does not work with since when, why, and what to do about it.
+Without --server it asks the office at `server.listen` of the config.
+
+Exit codes: 0 nothing is wrong, 7 something is wrong, 5 the office does not answer.
+
+Examples:
+  dlo status
+  dlo status --json | jq -r '.troubles[] | .kind + \" \" + .name'")]
+pub(crate) struct StatusArgs {
     #[command(flatten)]
     pub(crate) client: ClientArgs,
 }

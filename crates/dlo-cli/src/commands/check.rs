@@ -52,19 +52,24 @@ impl Finding {
 }
 
 pub(super) fn run(args: &CheckArgs, config: Option<&Path>) -> Outcome {
-    let client = Client::new(&args.client)?;
     let findings = match Config::load(config) {
-        Ok(config) => all(&config, &client),
+        Ok(config) => {
+            let client = Client::of(&args.client, &config)?;
+            all(&config, &client)
+        }
         Err(problems) => vec![Finding::missing("config", problems.to_string())],
     };
     report(Out::new(args.client.json), &findings)
 }
 
 fn all(config: &Config, client: &Client) -> Vec<Finding> {
-    let office = office::look(client);
+    // A running office keeps its data directory and its port; that is no mistake of the config.
+    let (office, answers) = office::look(client);
     let mut findings = vec![about(config), machine::door(config)];
-    findings.extend(machine::storage(config));
-    findings.push(machine::port(config, office.state == State::Fine));
+    findings.extend(machine::settings(config));
+    let (storage, locked) = machine::storage(config, answers);
+    findings.extend(storage);
+    findings.push(machine::port(config, answers, locked));
     findings.push(office);
     findings.extend(brokers::look(config));
     findings.extend(office::captures(client));

@@ -136,6 +136,14 @@ fn of_office() -> Vec<Alert<'static>> {
             "{{ $value }} open letters belong to nobody. Add a rule to `[[rules.owners]]`; see `dlo groups list --owner none`.",
         ),
         alert(
+            "DeadLetterOfficeTrouble",
+            "sum by (kind) (dlo_troubles) > 0",
+            "2m",
+            "warning",
+            "the dead letter office reports {{ $labels.kind }}",
+            "{{ $value }} things of the kind {{ $labels.kind }} do not work. `dlo status` says which, why, and what to do.",
+        ),
+        alert(
             "DeadLetterOfficeAbsent",
             "absent(dlo_letters_unowned)",
             "5m",

@@ -39,4 +39,8 @@ mod replay;
 #[cfg(test)]
 mod serve;
 #[cfg(test)]
+mod status;
+#[cfg(test)]
 mod stories;
+#[cfg(test)]
+mod trouble;

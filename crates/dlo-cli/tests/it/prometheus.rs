@@ -34,6 +34,8 @@ tests:
         values: '0x29 90000x30'
       - series: 'dlo_letters_unowned'
         values: '0x9 3x50'
+      - series: 'dlo_troubles{kind="source_refused"}'
+        values: '0x9 2x10 0x40'
     alert_rule_test:
       - {eval_time: 1m, alertname: DeadLetterArrived, exp_alerts: []}
       - eval_time: 3m
@@ -82,6 +84,15 @@ tests:
             exp_annotations:
               summary: dead letters have no owner
               description: 3 open letters belong to nobody. Add a rule to `[[rules.owners]]`; see `dlo groups list --owner none`.
+      - {eval_time: 11m, alertname: DeadLetterOfficeTrouble, exp_alerts: []}
+      - eval_time: 15m
+        alertname: DeadLetterOfficeTrouble
+        exp_alerts:
+          - exp_labels: {severity: warning, kind: source_refused}
+            exp_annotations:
+              summary: the dead letter office reports source_refused
+              description: 2 things of the kind source_refused do not work. `dlo status` says which, why, and what to do.
+      - {eval_time: 30m, alertname: DeadLetterOfficeTrouble, exp_alerts: []}
       - {eval_time: 50m, alertname: DeadLetterOfficeAbsent, exp_alerts: []}
       - eval_time: 75m
         alertname: DeadLetterOfficeAbsent

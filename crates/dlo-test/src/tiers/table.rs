@@ -63,7 +63,7 @@ pub(crate) static ALL: &[Tier] = &[
         "the dlo command: help, config, output, demo, promtool",
         &[
             Work::Tests(Tests::of("dlo-cli").target("dlo")),
-            Work::Tests(Tests::of("dlo-cli").target("it").skip(&["kill::", "drain::", "guard::", "consume::", "stories::", "replay::"])),
+            Work::Tests(Tests::of("dlo-cli").target("it").skip(&["kill::", "drain::", "trouble::", "guard::", "consume::", "stories::", "replay::"])),
         ],
     )
     .needs(&[Postgres, Prometheus, Curl, Redis])
@@ -119,8 +119,8 @@ pub(crate) static ALL: &[Tier] = &[
     .needs(&[Kafka, Rabbitmq, Redis, Nats, Sqs, Postgres, Python]),
     waits(
         "faults",
-        "kills and restarts of office, brokers and PostgreSQL: nothing is lost or duplicated",
-        &[Work::Tests(Tests::of("dlo-cli").target("it").only(&["kill::", "drain::"]).skip(&["replay::"]).threads(4))],
+        "kills and restarts of office, brokers and PostgreSQL: nothing is lost or duplicated, and trouble is seen",
+        &[Work::Tests(Tests::of("dlo-cli").target("it").only(&["kill::", "drain::", "trouble::"]).skip(&["replay::"]).threads(4))],
     )
     .needs(&[Kafka, Rabbitmq, Redis, Nats, Sqs, Postgres, Artemis, ActiveMq]),
     waits(

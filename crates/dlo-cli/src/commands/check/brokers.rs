@@ -1,11 +1,14 @@
 //! Each broker and each source with one: reachable, allowed, there, strong enough; and the command that mends it.
 
+use std::sync::Arc;
+
 use dlo_core::broker::{Broker, BrokerError, Gravity, TopologyChange, TopologySpec};
 
 use super::{Finding, consumers};
 use crate::block_on::block_on;
 use crate::commands::brokers::connected;
 use crate::config::{Config, Source};
+use crate::wire;
 
 pub(super) fn look(config: &Config) -> Vec<Finding> {
     let looked = block_on(async { Ok(everything(config).await) });
@@ -34,10 +37,14 @@ async fn everything(config: &Config) -> Vec<Finding> {
             ));
             continue;
         };
+        let Some(Ok(broker)) = brokers.get(name) else { continue };
+        // As `dlo serve` refuses it, whether the broker answers or not.
+        if let Err(refused) = wire::capture(source, dlq, Arc::clone(broker)) {
+            findings.push(Finding::missing("source", refused.words));
+            continue;
+        }
         // A broker that does not answer was said once; its sources would only say it again.
-        if let Some(Ok(broker)) = brokers.get(name)
-            && answers.contains(&name.as_str())
-        {
+        if answers.contains(&name.as_str()) {
             let attempts = consumers::attempts(config, name, &source.queue);
             findings.extend(of_source(source, dlq, attempts, &**broker).await);
         }

@@ -9,7 +9,8 @@ use dlo_core::units::ByteSize;
 use super::Finding;
 use crate::commands::serve;
 use crate::config::{Config, Storage, without_password};
-use crate::wire;
+use crate::exit::{Exit, Failure, Outcome};
+use crate::{schemas, wire};
 
 /// Free bytes below which the store may soon have no room.
 const LITTLE: u64 = 1_000_000_000;
@@ -26,28 +27,48 @@ pub(super) fn door(config: &Config) -> Finding {
     }
 }
 
-pub(super) fn storage(config: &Config) -> Vec<Finding> {
+/// Settings that the config takes and a start refuses.
+pub(super) fn settings(config: &Config) -> Option<Finding> {
+    // Schemas have a line of their own.
+    schemas::read(config).ok()?;
+    wire::server_config(config).err().map(|refused| Finding::missing("config", refused.words))
+}
+
+/// What the data directory is for a start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Locked {
+    /// A dlo process uses it now.
+    Yes,
+    No,
+    /// Storage that several offices share has no lock.
+    Shared,
+}
+
+/// `answers`: an office answers where this config, or `--server`, says.
+pub(super) fn storage(config: &Config, answers: bool) -> (Vec<Finding>, Locked) {
     match &config.server.storage {
         Storage::Embedded(directory) => {
-            let mut findings = vec![embedded(config, directory)];
+            let (finding, locked) = embedded(config, directory, answers);
+            let mut findings = vec![finding];
             findings.extend(free_space(directory));
-            findings
+            (findings, locked)
         }
         Storage::Postgres(url) => {
             let shown = without_password(url.reveal());
-            vec![match opened(config) {
+            let finding = match opened(config) {
                 Ok(()) => Finding::fine("store", format!("{shown} answers and can write")),
-                Err(words) => Finding::missing("store", format!("{shown}: {words}")),
-            }]
+                Err(failure) => Finding::missing("store", format!("{shown}: {}", failure.words)),
+            };
+            (vec![finding], Locked::Shared)
         }
     }
 }
 
-fn embedded(config: &Config, directory: &Path) -> Finding {
+fn embedded(config: &Config, directory: &Path, answers: bool) -> (Finding, Locked) {
     let shown = directory.display();
     if !directory.exists() {
         let parent = existing(directory);
-        return match can_write(&parent) {
+        let finding = match can_write(&parent) {
             Ok(()) => Finding::fine("store", format!("{shown} is not there yet; `dlo serve` creates it")),
             Err(cause) => Finding::missing(
                 "store",
@@ -57,34 +78,35 @@ fn embedded(config: &Config, directory: &Path) -> Finding {
                 ),
             ),
         };
+        return (finding, Locked::No);
     }
     if let Err(cause) = can_write(directory) {
-        return Finding::missing(
-            "store",
-            format!("{shown} is not writable: {cause}\nmend its owner or its mode"),
-        );
+        let words = format!("{shown} is not writable: {cause}\nmend its owner or its mode");
+        return (Finding::missing("store", words), Locked::No);
     }
     match opened(config) {
-        Ok(()) => Finding::fine("store", format!("{shown} opens and can write")),
-        Err(words) if words.contains("in use by another dlo process") => {
-            Finding::fine("store", format!("{shown} is in use by a running office"))
-        }
-        Err(words) => Finding::missing("store", format!("{shown}: {words}")),
+        Ok(()) => (Finding::fine("store", format!("{shown} opens and can write")), Locked::No),
+        // The store's only refusal of a directory is its lock, or a newer version.
+        Err(failure) if failure.exit == Exit::Refused && failure.words.contains("in use by") => match answers
+        {
+            true => (Finding::fine("store", format!("{shown} is in use by this office")), Locked::Yes),
+            false => {
+                let words = format!("{}\nor name its office by --server", failure.words);
+                (Finding::missing("store", words), Locked::Yes)
+            }
+        },
+        Err(failure) => (Finding::missing("store", format!("{shown}: {}", failure.words)), Locked::No),
     }
 }
 
 /// Opens the store, asks it, closes it.
-fn opened(config: &Config) -> Result<(), String> {
-    let runtime = runtime()?;
+fn opened(config: &Config) -> Outcome {
+    let runtime = tokio::runtime::Runtime::new()?;
     runtime.block_on(async {
-        let store = wire::store(&config.server.storage, &config.server.limits).await.map_err(|f| f.words)?;
-        store.ping().await.map_err(|cause| cause.to_string())?;
-        store.close().await.map_err(|cause| cause.to_string())
+        let store = wire::store(&config.server.storage, &config.server.limits).await?;
+        store.ping().await.map_err(|cause| Failure::failed(cause.to_string()))?;
+        store.close().await.map_err(|cause| Failure::failed(cause.to_string()))
     })
-}
-
-fn runtime() -> Result<tokio::runtime::Runtime, String> {
-    tokio::runtime::Runtime::new().map_err(|cause| cause.to_string())
 }
 
 /// The nearest directory above that exists.
@@ -117,14 +139,23 @@ fn free_bytes(answer: &str) -> Option<u64> {
     Some(kilobytes.saturating_mul(1024))
 }
 
-pub(super) fn port(config: &Config, office_answers: bool) -> Finding {
+/// `answers`: an office answers there. It is the one of this config if it keeps the data directory of this config.
+pub(super) fn port(config: &Config, answers: bool, locked: Locked) -> Finding {
     let listen = config.server.listen;
-    match TcpListener::bind(listen) {
-        Ok(_) => Finding::fine("port", format!("{listen} is free")),
-        Err(cause) if cause.kind() == std::io::ErrorKind::AddrInUse && office_answers => {
-            Finding::fine("port", format!("{listen} is in use, and an office answers"))
+    let cause = match TcpListener::bind(listen) {
+        Ok(_) => return Finding::fine("port", format!("{listen} is free")),
+        Err(cause) => cause,
+    };
+    let in_use = cause.kind() == std::io::ErrorKind::AddrInUse && answers;
+    match (in_use, locked) {
+        (true, Locked::Yes | Locked::Shared) => {
+            Finding::fine("port", format!("{listen} is in use by this office"))
         }
-        Err(cause) => {
+        (true, Locked::No) => {
+            let words = "is in use by another office, which does not use this `server.data`";
+            Finding::missing("port", format!("{listen} {words}\nchoose another by `server.listen`"))
+        }
+        (false, _) => {
             Finding::missing("port", format!("{listen}: {cause}\nchoose another by `server.listen`"))
         }
     }

@@ -7,20 +7,27 @@ use crate::client::{Client, text_of};
 use crate::exit::Exit;
 use crate::output::{count, letters};
 
-pub(super) fn look(client: &Client) -> Finding {
+/// What it says, and whether it is an office at all.
+pub(super) fn look(client: &Client) -> (Finding, bool) {
     let address = client.address();
-    if let Err(failure) = client.get_raw("/healthz", &[]) {
-        return match failure.exit {
+    if let Err(failure) = client.get("/healthz", &[]) {
+        let finding = match failure.exit {
             // Not a failure: everything above can be checked before the first start.
             Exit::Unreachable => Finding::weak(
                 "office",
                 format!("nothing answers at {address}\nstart it by `dlo serve`, or name another by --server"),
             ),
-            Exit::Failed | Exit::Usage | Exit::NotFound | Exit::Refused | Exit::CameBack => {
+            Exit::Failed | Exit::Usage | Exit::NotFound | Exit::Refused | Exit::CameBack | Exit::Trouble => {
                 Finding::missing("office", format!("{address} answers, but not as an office: {failure}"))
             }
         };
+        return (finding, false);
     }
+    (ready(client), true)
+}
+
+fn ready(client: &Client) -> Finding {
+    let address = client.address();
     if let Err(failure) = client.get_raw("/readyz", &[]) {
         return Finding::missing("office", format!("{address} runs and is not ready: {failure}"));
     }

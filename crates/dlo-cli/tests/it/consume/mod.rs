@@ -8,6 +8,7 @@ mod everywhere;
 mod languages;
 mod large;
 mod life;
+mod paused;
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};

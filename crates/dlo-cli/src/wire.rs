@@ -36,12 +36,18 @@ pub(crate) async fn store(storage: &Storage, limits: &Limits) -> Outcome<DynStor
     };
     match storage {
         Storage::Embedded(directory) => {
-            let directory = directory.clone();
+            let home = directory.clone();
             // Migrations and recovery block: they have a thread of their own.
-            let opened = tokio::task::spawn_blocking(move || SqliteStore::open(&directory, limits)).await;
+            let opened = tokio::task::spawn_blocking(move || SqliteStore::open(&home, limits)).await;
             let opened =
                 opened.map_err(|cause| Failure::failed(format!("the store could not be opened: {cause}")))?;
-            Ok(opened.map_err(refused)?)
+            Ok(opened.map_err(|error| match error {
+                StoreError::DiskFull(_) => Failure::failed(format!(
+                    "{error}; it is the one of {}, and the office needs about 1 MB of it to start",
+                    directory.display()
+                )),
+                other => refused(other),
+            })?)
         }
         Storage::Postgres(url) => {
             Ok(dlo_store::open_postgres(url.reveal(), limits).await.map_err(refused)?)

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use dlo_core::time::Timestamp;
 use dlo_core::trouble::TroubleKind;
+use dlo_store::StoreError;
 use tokio_util::sync::CancellationToken;
 
 use crate::office::Office;
@@ -41,11 +42,17 @@ impl Health {
 
 /// Asks the store. `patience`: how long it may take to answer.
 pub(crate) async fn look(office: &Office, patience: Duration) -> Result<(), Unready> {
-    let unready = |why: String| Unready { kind: TroubleKind::StoreUnavailable, why };
+    let unready = |kind: TroubleKind, why: String| Err(Unready { kind, why });
+    let disk_full =
+        |error: StoreError| unready(TroubleKind::DiskFull, format!("the office takes no letters: {error}"));
     match tokio::time::timeout(patience, office.store.ping()).await {
-        Ok(Ok(())) => Ok(()),
-        Ok(Err(error)) => Err(unready(error.to_string())),
-        Err(_) => Err(unready(format!("the store did not answer within {} seconds", patience.as_secs()))),
+        Ok(Ok(())) => office.full_disk.error().map_or(Ok(()), disk_full),
+        Ok(Err(error)) if error.is_disk_full() => disk_full(error),
+        Ok(Err(error)) => unready(TroubleKind::StoreUnavailable, error.to_string()),
+        Err(_) => {
+            let why = format!("the store did not answer within {} seconds", patience.as_secs());
+            unready(TroubleKind::StoreUnavailable, why)
+        }
     }
 }
 

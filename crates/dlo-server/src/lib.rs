@@ -18,6 +18,7 @@ mod capture;
 mod config;
 mod consumers;
 mod decode;
+mod full_disk;
 mod guard;
 mod health;
 mod ingest;

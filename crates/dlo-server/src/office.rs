@@ -17,6 +17,7 @@ use crate::automation::AutomationBoard;
 use crate::capture::CaptureBoard;
 use crate::config::{ServerConfig, WrittenRules};
 use crate::consumers::ConsumerBoard;
+use crate::full_disk::FullDisk;
 use crate::health::Health;
 use crate::mask::Mask;
 use crate::memory::BodyMemory;
@@ -67,6 +68,8 @@ pub(crate) struct Office {
     pub(crate) health: Health,
     /// Which consumers hold messages back.
     pub(crate) consumers: ConsumerBoard,
+    /// Whether the last letters were refused because a disk is full.
+    pub(crate) full_disk: FullDisk,
     /// By source; those whose letters come over HTTP have none.
     pub(crate) brokers: BTreeMap<String, BrokerFacts>,
     /// Where letters of a source can be sent, by source.
@@ -108,6 +111,7 @@ impl Office {
             captures: CaptureBoard::default(),
             health: Health::default(),
             consumers: ConsumerBoard::default(),
+            full_disk: FullDisk::default(),
             brokers: BTreeMap::new(),
             targets: BTreeMap::new(),
             replays: Arc::default(),

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::sync::Arc;
+use std::time::Duration;
 
 use dlo_core::broker::Broker;
 use dlo_core::fingerprint::Parts;
@@ -24,6 +25,9 @@ use crate::mask::Mask;
 use crate::office::{BrokerFacts, Office};
 use crate::replay::{self, ReplayTarget};
 use crate::{api, automation, health, listen, scratch, triage};
+
+/// On a full disk, the owners of groups are set this much later.
+const OWN_AGAIN: Duration = Duration::from_secs(5);
 
 /// Why the office could not run, or did not stop cleanly.
 #[derive(Debug, thiserror::Error)]
@@ -170,9 +174,15 @@ impl Server {
         let office = Office::new(self.config, self.store, self.clock, self.log, self.mask);
         let targets = self.targets.iter().map(|target| (target.source.clone(), target.clone())).collect();
         let office = Arc::new(Office { hooks: self.hooks, brokers, targets, ..office });
-        office.assign_owners().await?;
         let stop = CancellationToken::new();
         let captures = TaskTracker::new();
+        match office.assign_owners().await {
+            // People must be able to read: the office opens on a full disk too.
+            Err(full) if full.is_disk_full() => {
+                captures.spawn(own_later(office.clone(), stop.clone()));
+            }
+            assigned => assigned?,
+        }
         for spec in self.captures {
             office.captures.enter(&spec);
             captures.spawn(capture::run(office.clone(), spec, stop.clone()));
@@ -220,6 +230,19 @@ async fn take_up(office: Arc<Office>, mut changes: mpsc::Receiver<Rules>, stop: 
         match office.assign_owners().await {
             Ok(()) => tracing::info!("the rules were read anew"),
             Err(error) => tracing::error!(%error, "new rules own new letters only; groups keep their owners"),
+        }
+    }
+}
+
+/// Sets the owners of the groups when there is space on the disk again.
+async fn own_later(office: Arc<Office>, stop: CancellationToken) {
+    while stop.run_until_cancelled(tokio::time::sleep(OWN_AGAIN)).await.is_some() {
+        match office.assign_owners().await {
+            Ok(()) => return,
+            Err(full) if full.is_disk_full() => {}
+            Err(error) => {
+                return tracing::error!(%error, "groups keep their owners until the rules are read again");
+            }
         }
     }
 }

@@ -6,6 +6,27 @@ use dlo_core::id::{GroupId, LetterId, ReplayId};
 use dlo_core::letter::Status;
 use dlo_core::replay::{PlanRefusal, ReplayState};
 
+/// Which disk is full. It is named by its role: an answer to a client shows no path of the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Disk {
+    /// Of the embedded store.
+    DataDirectory,
+    /// Of the PostgreSQL server.
+    Database,
+    /// Of the file that a backup is written to.
+    Backup,
+}
+
+impl std::fmt::Display for Disk {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::DataDirectory => "the file system of the data directory",
+            Self::Database => "the disk of the PostgreSQL server",
+            Self::Backup => "the file system that the backup is written to",
+        })
+    }
+}
+
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
@@ -37,6 +58,10 @@ pub enum StoreError {
     /// Busy, restarting or out of reach. The same call may succeed later.
     #[error("the database did not answer: {0}")]
     Unavailable(String),
+
+    /// Nothing was written. The same call succeeds when there is space again; to repeat it at once is no use.
+    #[error("{0} is full: nothing was written, free some space on it")]
+    DiskFull(Disk),
 
     /// More work is waiting than is held in memory. Slow down, then try again.
     #[error("the store has as much waiting as it holds; try again shortly")]
@@ -82,6 +107,10 @@ pub enum StoreError {
 
 impl StoreError {
     pub const fn is_transient(&self) -> bool {
-        matches!(self, Self::Unavailable(_) | Self::Overloaded)
+        matches!(self, Self::Unavailable(_) | Self::Overloaded | Self::DiskFull(_))
+    }
+
+    pub const fn is_disk_full(&self) -> bool {
+        matches!(self, Self::DiskFull(_))
     }
 }

@@ -46,7 +46,7 @@ pub mod replays;
 pub mod sqlite;
 pub mod triage;
 
-pub use error::StoreError;
+pub use error::{Disk, StoreError};
 pub use model::{
     AuditEntry, AuditPage, Batch, CauseCount, Checkpoint, Cursor, Deed, Event, Glimpse, GroupFilter,
     GroupPage, Inserted, Lease, LetterPage, Page, SourceStats, SourceVerification, Stats, Stepped,

@@ -13,6 +13,8 @@ mod consume;
 #[cfg(test)]
 mod demo;
 #[cfg(test)]
+mod disk;
+#[cfg(test)]
 mod drain;
 #[cfg(test)]
 mod exit_codes;

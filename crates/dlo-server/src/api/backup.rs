@@ -3,6 +3,7 @@
 //! Both pass through a file in the scratch directory: the store writes and reads whole files. Both are tasks of their own
 //! once they work on the store: a client that goes away ends neither, and their place stays taken until they are done.
 
+use std::io::ErrorKind;
 use std::sync::Arc;
 
 use axum::Json;
@@ -19,7 +20,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::task::JoinError;
 use tokio_util::io::ReaderStream;
 
-use super::error::{Answer, Problem};
+use super::error::{Answer, DISK_RETRY, Problem};
 use crate::body;
 use crate::office::Office;
 use crate::query_text::{Author, Params, note};
@@ -28,6 +29,10 @@ use crate::scratch::Scratch;
 const OCTETS: &str = "application/octet-stream";
 
 fn disk(error: std::io::Error) -> Problem {
+    if matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) {
+        let detail = "the file system of the server's scratch directory is full; free some space on it";
+        return Problem::new(StatusCode::INSUFFICIENT_STORAGE, "disk_full", detail).retry_after(DISK_RETRY);
+    }
     tracing::error!(%error, "the scratch directory cannot be used");
     let detail = "the server's scratch directory cannot be used; its log says why";
     Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "scratch_failed", detail)

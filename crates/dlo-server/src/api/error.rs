@@ -10,6 +10,9 @@ use dlo_core::replay::PlanRefusal;
 use dlo_store::StoreError;
 use serde::Serialize;
 
+/// Seconds after which a client asks again while a disk is full.
+pub(crate) const DISK_RETRY: u32 = 10;
+
 /// A refusal, on its way to the client.
 #[derive(Debug)]
 pub(crate) struct Problem {
@@ -127,6 +130,7 @@ impl From<StoreError> for Problem {
             StoreError::BadCursor => (StatusCode::BAD_REQUEST, "bad_cursor", None),
             StoreError::Unsupported(_) => (StatusCode::UNPROCESSABLE_ENTITY, "unsupported", None),
             StoreError::Overloaded => (StatusCode::TOO_MANY_REQUESTS, "overloaded", Some(1)),
+            StoreError::DiskFull(_) => (StatusCode::INSUFFICIENT_STORAGE, "disk_full", Some(DISK_RETRY)),
             StoreError::Unavailable(_) => (StatusCode::SERVICE_UNAVAILABLE, "store_unavailable", Some(5)),
             StoreError::BadBackup(_) => (StatusCode::UNPROCESSABLE_ENTITY, "bad_backup", None),
             StoreError::Newer { .. } => (StatusCode::UNPROCESSABLE_ENTITY, "newer_version", None),

@@ -1,4 +1,4 @@
-//! For probes: whether the process lives, and whether it can do its work.
+//! For probes: whether the process lives, and whether it can do its work. An office that takes no letters is not ready.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -126,16 +126,17 @@ impl Lane {
                 );
                 log.desk.office.captures.skipped(source, look.skipped, log.desk.office.now());
             }
-            self.stored(&mut *reader).await?;
+            if self.stored(&mut *reader).await? {
+                pause.reset();
+            }
             log.desk.works(self.partition);
             if place.as_ref() == Some(&look.position) {
                 continue;
             }
             place = Some(look.position.clone());
             self.hand_over(look).await?;
-            pause.reset();
         }
-        self.stored(&mut *reader).await
+        self.stored(&mut *reader).await.map(drop)
     }
 
     /// Opens a reader at the stored place of the life that the queue has now.
@@ -200,9 +201,9 @@ impl Lane {
         Ok(())
     }
 
-    /// Waits until what is on its way is durable, then tells the broker of the place.
-    async fn stored(&mut self, reader: &mut dyn Reader) -> Result<(), Trouble> {
-        let Some((position, answer)) = self.pending.take() else { return Ok(()) };
+    /// Waits until what is on its way is durable, then tells the broker of the place. `false`: nothing was on its way.
+    async fn stored(&mut self, reader: &mut dyn Reader) -> Result<bool, Trouble> {
+        let Some((position, answer)) = self.pending.take() else { return Ok(false) };
         answer.await.map_err(|_| closed())??;
         match self.log.desk.spec.mode {
             // Durable before it is told. If telling fails, the next one says it as well.
@@ -214,7 +215,7 @@ impl Lane {
             }
             Mode::Mirror => {}
         }
-        Ok(())
+        Ok(true)
     }
 
     fn prefix(&self) -> String {

@@ -346,7 +346,10 @@ impl Job {
             match chunk::insert(&self.desk.office, batch, self.desk.office.now()).await {
                 Ok(inserted) => return Ok(inserted),
                 Err(lost @ StoreError::LeaseLost(_)) => return Err(Some(lost)),
-                Err(error) => self.desk.waits(LANE, &Trouble::Store(error)),
+                Err(error) => {
+                    let trouble = Trouble::Store(error);
+                    self.desk.waits(LANE, &trouble);
+                }
             }
             if !pause.wait(&self.stop).await {
                 return Err(None);

@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use super::chunk::{self, Terms};
 use super::lines::{Chunk, Lines};
 use super::outcome::{Outcome, Tally};
-use crate::api::error::Problem;
+use crate::api::error::{DISK_RETRY, Problem};
 use crate::body;
 use crate::memory::Held;
 use crate::office::Office;
@@ -228,6 +228,13 @@ pub(crate) fn not_taken_at_all(outcomes: &[Outcome]) -> Option<Problem> {
                 let detail = "the database does not answer; nothing was taken, send the request again";
                 again = Some(
                     Problem::new(StatusCode::SERVICE_UNAVAILABLE, "store_unavailable", detail).retry_after(5),
+                );
+            }
+            Outcome::Rejected(refusal) if refusal.code == "disk_full" => {
+                let detail = refusal.detail.clone();
+                again = Some(
+                    Problem::new(StatusCode::INSUFFICIENT_STORAGE, "disk_full", detail)
+                        .retry_after(DISK_RETRY),
                 );
             }
             Outcome::Rejected(refusal) if refusal.code == "store_failed" => {

@@ -39,7 +39,12 @@ pub(crate) async fn store(office: Arc<Office>, chunk: Chunk, terms: Terms) -> Ve
         let now = office.now();
         let (letters, places) = read(&office, &chunk, &terms, now);
         match insert(&office, Batch { letters: letters.into(), ..Batch::default() }, now).await {
-            Err(error) if error.is_transient() && begun.elapsed() + pause <= terms.patience => {
+            // A disk stays full for longer than a client waits.
+            Err(error)
+                if error.is_transient()
+                    && !error.is_disk_full()
+                    && begun.elapsed() + pause <= terms.patience =>
+            {
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(LAST_PAUSE);
             }
@@ -62,7 +67,9 @@ pub(crate) async fn insert(
         return Ok(Vec::new());
     }
     let lines = office.log.prepare(&batch.letters);
-    let inserted = office.store.insert(batch, now).await?;
+    let inserted = office.store.insert(batch, now).await;
+    office.full_disk.note(inserted.as_ref().err());
+    let inserted = inserted?;
     office.log.write(&lines, &inserted, now);
     Ok(inserted)
 }

@@ -99,6 +99,9 @@ pub(crate) fn not_taken(error: &StoreError) -> Refusal {
         StoreError::Overloaded => {
             Refusal::new("overloaded", "the office is behind; send this item again shortly")
         }
+        StoreError::DiskFull(disk) => {
+            Refusal::new("disk_full", format!("{disk} is full; send this item again when there is space"))
+        }
         StoreError::Unavailable(_) => {
             Refusal::new("store_unavailable", "the database did not answer; send this item again shortly")
         }

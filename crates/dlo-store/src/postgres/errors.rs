@@ -7,7 +7,7 @@ use std::error::Error as _;
 use deadpool_postgres::PoolError;
 use tokio_postgres::error::SqlState;
 
-use crate::StoreError;
+use crate::{Disk, StoreError};
 
 /// The text of transactions that crossed; see [`crossed`].
 const CROSSED: &str = "it was busy with others who wrote the same rows";
@@ -36,9 +36,7 @@ fn by_state(state: &SqlState, told: String) -> StoreError {
         SqlState::T_R_SERIALIZATION_FAILURE
         | SqlState::T_R_DEADLOCK_DETECTED
         | SqlState::UNIQUE_VIOLATION => StoreError::Unavailable(CROSSED.into()),
-        SqlState::DISK_FULL => {
-            StoreError::Unavailable(format!("{told}; free some room on its disk, nothing was lost"))
-        }
+        SqlState::DISK_FULL => StoreError::DiskFull(Disk::Database),
         SqlState::INVALID_PASSWORD | SqlState::INVALID_AUTHORIZATION_SPECIFICATION => {
             StoreError::Refused(format!("{told}; check user and password in `server.database`"))
         }
@@ -85,6 +83,7 @@ mod tests {
             let error = read(code);
             assert!(error.is_transient() && !crossed(&error), "{code}");
         }
+        assert!(read("53100").is_disk_full());
         for code in ["28P01", "3D000", "42501", "42P01", "22021", "23502"] {
             assert!(!read(code).is_transient(), "{code}");
         }

@@ -8,14 +8,22 @@ use rusqlite::Connection;
 use rusqlite::backup::Backup;
 
 use super::{open, read_error};
-use crate::StoreError;
+use crate::{Disk, StoreError};
 
 /// Copies everything to `to`, which must not be there yet.
 pub(super) fn backup(db: &Connection, to: &Path) -> Result<(), StoreError> {
+    copy(db, to).map_err(|error| match error {
+        StoreError::DiskFull(_) => StoreError::DiskFull(Disk::Backup),
+        other => other,
+    })
+}
+
+fn copy(db: &Connection, to: &Path) -> Result<(), StoreError> {
     open::make_private(to).map_err(|e| match e.kind() {
         ErrorKind::AlreadyExists => {
             StoreError::Unsupported(format!("{} is there already; name a new file", to.display()))
         }
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => StoreError::DiskFull(Disk::Backup),
         _ => StoreError::Refused(format!("{}: {e}", to.display())),
     })?;
     let mut copy = Connection::open(to).map_err(read_error)?;

@@ -78,7 +78,8 @@ fn run(reader: &Connection, shared: &Shared, jobs: &Sender<Job>, ended: &Receive
         let waiting = shared.unindexed.load(Ordering::Relaxed);
         let new = waiting.saturating_sub(std::mem::replace(&mut before, waiting));
         patience = LOOK;
-        if new > BURST && waiting < ROOM {
+        // On a full disk, the index would take the space that people need for reading.
+        if (new > BURST && waiting < ROOM) || shared.space.is_full() {
             keeping.calm = None;
             continue;
         }
@@ -94,9 +95,12 @@ fn run(reader: &Connection, shared: &Shared, jobs: &Sender<Job>, ended: &Receive
             Ok((_, Turn::More)) => patience = BREATH,
             Ok((Turn::Done, Turn::Done)) => {}
             Err(error) => {
-                tracing::warn!(%error, "texts could not be indexed; they are scanned meanwhile");
+                let error = shared.space.judge(error);
                 keeping = Keeping::default();
-                patience = PAUSE;
+                if !error.is_disk_full() {
+                    tracing::warn!(%error, "texts could not be indexed; they are scanned meanwhile");
+                    patience = PAUSE;
+                }
             }
         }
     }

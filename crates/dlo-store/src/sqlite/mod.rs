@@ -21,8 +21,8 @@ use tokio::sync::oneshot;
 
 use crate::prepare::Prepared;
 use crate::{
-    AuditPage, Batch, CauseCount, Checkpoint, Deed, Event, Glimpse, GroupFilter, GroupPage, Inserted, Lease,
-    LetterPage, Page, Stats, Stepped, Store, StoreError, StoreLimits, StoredPayload, TimelineEntry,
+    AuditPage, Batch, CauseCount, Checkpoint, Deed, Disk, Event, Glimpse, GroupFilter, GroupPage, Inserted,
+    Lease, LetterPage, Page, Stats, Stepped, Store, StoreError, StoreLimits, StoredPayload, TimelineEntry,
     Verification,
 };
 
@@ -48,6 +48,7 @@ mod rows;
 mod runs;
 mod search;
 mod segments;
+mod space;
 mod splits;
 mod steps;
 mod streams;
@@ -69,6 +70,7 @@ pub struct SqliteStore {
     readers: Readers,
     _folding: fold::Folding,
     _indexing: Option<indexer::Indexing>,
+    _watching: space::Watching,
     _home: open::Home,
 }
 
@@ -83,8 +85,12 @@ impl SqliteStore {
     pub fn open(directory: &Path, limits: StoreLimits) -> Result<Arc<Self>, StoreError> {
         let home = open::Home::take(directory)?;
         restore::sweep(directory);
-        let shared = Arc::new(Shared::default());
-        let writer = Writer::open(&home.database, &limits, Arc::clone(&shared))?;
+        let shared = Arc::new(Shared { space: space::Space::open(directory), ..Shared::default() });
+        let writer = Writer::open(&home.database, &limits, Arc::clone(&shared))
+            .map_err(|error| shared.space.judge(error))?;
+        if shared.space.is_full() {
+            shared.space.give(&writer.connection);
+        }
         let (jobs, inbox) = std::sync::mpsc::channel();
         std::thread::Builder::new()
             .name("dlo-store-writer".into())
@@ -94,14 +100,16 @@ impl SqliteStore {
             true => Some(indexer::Indexing::start(&home.database, Arc::clone(&shared), jobs.clone())?),
             false => None,
         };
+        let (watched, giver) = (Arc::clone(&shared), jobs.clone());
         Ok(Arc::new(Self {
             database: home.database.clone(),
             jobs,
             readers: Readers::new(&home.database, &shared),
             shared,
             limits,
-            _folding: fold::Folding::start(&home.database)?,
+            _folding: fold::Folding::start(&home.database, &watched)?,
             _indexing: indexing,
+            _watching: space::Watching::start(&watched, move || give_reserve(&giver))?,
             _home: home,
         }))
     }
@@ -116,7 +124,7 @@ impl SqliteStore {
             let _ = reply.send(work(writer));
         }));
         self.jobs.send(job).map_err(|_| closed())?;
-        answer.await.map_err(|_| closed())?
+        answer.await.map_err(|_| closed())?.map_err(|error| self.shared.space.judge(error))
     }
 }
 
@@ -125,6 +133,9 @@ impl Store for SqliteStore {
     async fn insert(&self, batch: Batch, now: Timestamp) -> Result<Vec<Inserted>, StoreError> {
         if self.shared.waiting.load(Ordering::Relaxed) >= self.limits.waiting_bytes {
             return Err(StoreError::Overloaded);
+        }
+        if !batch.letters.is_empty() {
+            self.shared.space.check()?;
         }
         if self.limits.index_behind {
             indexer::close_behind(&self.shared).await;
@@ -141,8 +152,8 @@ impl Store for SqliteStore {
         }
         let (reply, answer) = oneshot::channel();
         self.jobs.send(Job::Insert(Box::new(InsertJob { prepared, now, reply }))).map_err(|_| closed())?;
-        let (inserted, _) = answer.await.map_err(|_| closed())??;
-        Ok(inserted)
+        let written = answer.await.map_err(|_| closed())?;
+        written.map(|(inserted, _)| inserted).map_err(|error| self.shared.space.judge(error))
     }
 
     async fn checkpoints(&self, source: &str) -> Result<Vec<Checkpoint>, StoreError> {
@@ -299,6 +310,7 @@ impl Store for SqliteStore {
     }
 
     async fn restore(&self, from: &Path, deed: &Deed, now: Timestamp) -> Result<(), StoreError> {
+        self.shared.space.check()?;
         let (from, database, limits) = (from.to_path_buf(), self.database.clone(), self.limits.clone());
         let note = audit::Row::by(now, Event::Restored, 0, deed);
         let data = self.database.parent().map(Path::to_path_buf).unwrap_or_default();
@@ -310,7 +322,8 @@ impl Store for SqliteStore {
     }
 
     async fn ping(&self) -> Result<(), StoreError> {
-        self.write(|writer| writer.connection.query_row(PROBE, [], |_| Ok(())).map_err(read_error)).await
+        self.write(|writer| writer.connection.query_row(PROBE, [], |_| Ok(())).map_err(read_error)).await?;
+        self.shared.space.check()
     }
 
     async fn close(&self) -> Result<(), StoreError> {
@@ -319,6 +332,7 @@ impl Store for SqliteStore {
             let _ = closed.await;
         }
         self.readers.close();
+        self.shared.space.close();
         Ok(())
     }
 }
@@ -329,6 +343,12 @@ const PROBE: &str = "SELECT (SELECT count(*) FROM (SELECT 1 FROM letters LIMIT 1
 
 fn closed() -> StoreError {
     StoreError::Unavailable("the store is closed".into())
+}
+
+/// Has the writing thread give the reserve to the write-ahead log.
+fn give_reserve(jobs: &Sender<Job>) {
+    // Without a writer nothing is written any more.
+    let _ = jobs.send(Job::Run(Box::new(|writer| writer.shared.space.give(&writer.connection))));
 }
 
 /// The first block number that no block has.
@@ -344,9 +364,7 @@ fn read_error(error: rusqlite::Error) -> StoreError {
     match &error {
         rusqlite::Error::SqliteFailure(failure, _) => match failure.code {
             ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => StoreError::Unavailable(error.to_string()),
-            ErrorCode::DiskFull => {
-                StoreError::Unavailable("the disk is full; free some room, nothing was lost".to_string())
-            }
+            ErrorCode::DiskFull => StoreError::DiskFull(Disk::DataDirectory),
             _ => StoreError::Refused(error.to_string()),
         },
         rusqlite::Error::InvalidColumnName(column) => {

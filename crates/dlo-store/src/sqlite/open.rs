@@ -164,10 +164,18 @@ fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
     refuse_newer(connection)?;
     let found = version(connection)?;
     for (index, sql) in MIGRATIONS.iter().enumerate().skip(usize::try_from(found).unwrap_or(0)) {
-        let transaction = connection.transaction().map_err(read_error)?;
-        transaction.execute_batch(sql).map_err(read_error)?;
-        transaction.pragma_update(None, "user_version", index as i64 + 1).map_err(read_error)?;
-        transaction.commit().map_err(read_error)?;
+        if let Err(error) = migrate_to(connection, index as i64 + 1, sql) {
+            let (found, wanted) = (version(connection)?, known_version());
+            tracing::error!(found, wanted, "the database of an older version must be migrated first");
+            return Err(error);
+        }
     }
     Ok(())
+}
+
+fn migrate_to(connection: &mut Connection, version: i64, sql: &str) -> Result<(), StoreError> {
+    let transaction = connection.transaction().map_err(read_error)?;
+    transaction.execute_batch(sql).map_err(read_error)?;
+    transaction.pragma_update(None, "user_version", version).map_err(read_error)?;
+    transaction.commit().map_err(read_error)
 }

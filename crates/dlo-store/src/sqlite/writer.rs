@@ -14,6 +14,7 @@ use rusqlite::Connection;
 use tokio::sync::{Notify, oneshot};
 
 use super::catalog::{Catalog, Staged};
+use super::space::Space;
 use super::{index, leases, open, read_error, replays, write};
 use crate::prepare::Prepared;
 use crate::{Inserted, StoreError, StoreLimits};
@@ -37,6 +38,8 @@ pub(super) struct Shared {
     /// How often everything was put back from a backup or indexed by hand: a merge that was begun before is void. Changed
     /// by the writer only.
     pub(super) epoch: AtomicU64,
+    /// Whether the disk has space.
+    pub(super) space: Space,
 }
 
 impl Shared {
@@ -113,7 +116,12 @@ impl Writer {
         shared: Arc<Shared>,
     ) -> Result<Self, StoreError> {
         let connection = open::writer(database)?;
-        replays::sweep(&connection)?;
+        match replays::sweep(&connection) {
+            Err(StoreError::DiskFull(_)) => {
+                tracing::warn!("unfinished plans stay until a start finds space on the disk");
+            }
+            swept => swept?,
+        }
         let InMemory { catalog, numbers } = InMemory::read(&connection)?;
         let mut writer = Self {
             connection,

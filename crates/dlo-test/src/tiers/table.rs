@@ -63,7 +63,7 @@ pub(crate) static ALL: &[Tier] = &[
         "the dlo command: help, config, output, demo, promtool",
         &[
             Work::Tests(Tests::of("dlo-cli").target("dlo")),
-            Work::Tests(Tests::of("dlo-cli").target("it").skip(&["kill::", "drain::", "trouble::", "guard::", "consume::", "stories::", "replay::"])),
+            Work::Tests(Tests::of("dlo-cli").target("it").skip(&["kill::", "drain::", "disk::", "trouble::", "guard::", "consume::", "stories::", "replay::"])),
         ],
     )
     .needs(&[Postgres, Prometheus, Curl, Redis])
@@ -119,8 +119,14 @@ pub(crate) static ALL: &[Tier] = &[
     .needs(&[Kafka, Rabbitmq, Redis, Nats, Sqs, Postgres, Python]),
     waits(
         "faults",
-        "kills and restarts of office, brokers and PostgreSQL: nothing is lost or duplicated, and trouble is seen",
-        &[Work::Tests(Tests::of("dlo-cli").target("it").only(&["kill::", "drain::", "trouble::"]).skip(&["replay::"]).threads(4))],
+        "kills and restarts of office, brokers and PostgreSQL, full disks: nothing is lost or duplicated, and trouble is seen",
+        &[Work::Tests(
+            Tests::of("dlo-cli")
+                .target("it")
+                .only(&["kill::", "drain::", "disk::", "trouble::"])
+                .skip(&["replay::", "disk::a_full_ext4"])
+                .threads(4),
+        )],
     )
     .needs(&[Kafka, Rabbitmq, Redis, Nats, Sqs, Postgres, Artemis, ActiveMq]),
     waits(
@@ -150,6 +156,14 @@ pub(crate) static ALL: &[Tier] = &[
         )],
     )
     .needs(&[Rabbitmq, Redis]),
+    full(
+        "full-disk",
+        "small file systems in memory and on a loop device are filled 20 times (DLO_DISK_ROUNDS)",
+        &[Work::Tests(
+            Tests::of("dlo-cli").target("it").only(&["disk::"]).threads(2).env(&[("DLO_DISK_ROUNDS", "20")]),
+        )],
+    )
+    .needs(&[Kafka, Rabbitmq]),
     full("features", "every feature of dlo compiles alone, and none", &[Work::Features]),
     full("mutants", "unit tests of dlo-core catch 97 % of the mutants of the files that decide", &[Work::Mutants])
         .needs(&[CargoMutants])

@@ -178,7 +178,9 @@ fn settled(result: &Value, line: u64, tally: &mut Tally) -> bool {
     match (text_of(result, "status").as_str(), result.get("error")) {
         ("stored" | "died_again", _) => tally.stored += 1,
         ("duplicate", _) => tally.duplicate += 1,
-        (_, Some(error)) if text_of(error, "code") == "overloaded" => return false,
+        (_, Some(error)) if matches!(text_of(error, "code").as_str(), "overloaded" | "disk_full") => {
+            return false;
+        }
         (_, Some(error)) => tally.refuse(line, refusal(error)),
         (_, None) => tally.refuse(line, "the office gave no reason".to_string()),
     }

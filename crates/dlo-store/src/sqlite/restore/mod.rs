@@ -29,7 +29,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::writer::{Shared, Writer};
 use super::{audit, open, read_error};
-use crate::{StoreError, StoreLimits};
+use crate::{Disk, StoreError, StoreLimits};
 
 mod cells;
 mod contents;
@@ -153,9 +153,7 @@ fn check_integrity(db: &Connection) -> Result<(), StoreError> {
 
 fn cannot_stage(error: std::io::Error) -> StoreError {
     match error.kind() {
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
-            StoreError::Unavailable("the disk has no room for a second office beside the first".into())
-        }
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => StoreError::DiskFull(Disk::DataDirectory),
         kind => StoreError::Refused(format!("the backup cannot be copied: {kind}")),
     }
 }
@@ -167,7 +165,10 @@ fn refused(why: impl Into<String>) -> StoreError {
 /// What a check of the staged office found, as a refusal of the backup. A full disk is no fault of the backup.
 fn refusal(error: StoreError) -> StoreError {
     match error {
-        StoreError::BadBackup(_) | StoreError::Newer { .. } | StoreError::Unavailable(_) => error,
+        StoreError::BadBackup(_)
+        | StoreError::Newer { .. }
+        | StoreError::Unavailable(_)
+        | StoreError::DiskFull(_) => error,
         StoreError::Unreadable(why) | StoreError::Refused(why) => refused(printable(&why)),
         error => refused(printable(&error.to_string())),
     }

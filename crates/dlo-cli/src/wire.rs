@@ -32,6 +32,7 @@ pub(crate) async fn store(storage: &Storage, limits: &Limits) -> Outcome<DynStor
     let limits = StoreLimits {
         groups_per_source: limits.groups_per_source,
         waiting_bytes: limits.waiting,
+        deadline: limits.deadline,
         ..StoreLimits::default()
     };
     match storage {

@@ -55,7 +55,8 @@ pub enum StoreError {
     #[error("it was changed meanwhile: version {found} is there now, {known} was read")]
     Stale { found: i64, known: i64 },
 
-    /// Busy, restarting or out of reach. The same call may succeed later.
+    /// Busy, restarting, out of reach, or too slow for the deadline of the call. The same call may succeed later. A call that
+    /// writes may have had its effect: the answer to its commit may be what was lost.
     #[error("the database did not answer: {0}")]
     Unavailable(String),
 

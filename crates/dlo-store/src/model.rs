@@ -363,6 +363,9 @@ pub struct StoreLimits {
     /// Whether the embedded store indexes texts by itself, behind the rows. Otherwise only [`crate::Store::index_payloads`]
     /// does: for filling a store, and for measuring what the index costs.
     pub index_behind: bool,
+    /// The deadline of a call. A call whose work grows with the store (a count, a verification, a plan, a backup) has it
+    /// between two steps of progress.
+    pub deadline: Duration,
 }
 
 impl Default for StoreLimits {
@@ -373,6 +376,7 @@ impl Default for StoreLimits {
             batch: 5_000,
             linger: Duration::ZERO,
             index_behind: true,
+            deadline: Duration::from_secs(10),
         }
     }
 }

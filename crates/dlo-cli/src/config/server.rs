@@ -45,6 +45,8 @@ pub(crate) struct Limits {
     pub(crate) groups_per_source: usize,
     /// Bytes of letters waiting to be written; past that the office answers 429.
     pub(crate) waiting: usize,
+    /// The deadline of a call to the store.
+    pub(crate) deadline: Duration,
 }
 
 impl Default for Limits {
@@ -58,6 +60,7 @@ impl Default for Limits {
             grace: http.grace,
             groups_per_source: store.groups_per_source,
             waiting: store.waiting_bytes,
+            deadline: store.deadline,
         }
     }
 }
@@ -227,6 +230,7 @@ fn limits(section: &Section<'_>) -> Limits {
         grace: section.duration("grace", second..=second * 600).unwrap_or(default.grace),
         groups_per_source: count("groups_per_source", 1_000_000, default.groups_per_source),
         waiting: bytes("waiting", 1_000_000..=10_000_000_000, default.waiting),
+        deadline: section.duration("deadline", second..=second * 600).unwrap_or(default.deadline),
     };
     section.check();
     limits

@@ -11,6 +11,8 @@ mod client;
 #[cfg(test)]
 mod consume;
 #[cfg(test)]
+mod dead_wires;
+#[cfg(test)]
 mod demo;
 #[cfg(test)]
 mod disk;

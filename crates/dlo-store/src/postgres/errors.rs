@@ -4,7 +4,7 @@
 
 use std::error::Error as _;
 
-use deadpool_postgres::PoolError;
+use deadpool::managed::PoolError;
 use tokio_postgres::error::SqlState;
 
 use crate::{Disk, StoreError};
@@ -18,9 +18,12 @@ pub(super) fn crossed(error: &StoreError) -> bool {
 }
 
 pub(super) fn read_error(error: tokio_postgres::Error) -> StoreError {
+    if error.is_closed() {
+        return StoreError::Unavailable("the connection was lost, or no answer came in time".into());
+    }
     let Some(said) = error.as_db_error() else {
         let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
-        return if error.is_closed() || error.source().is_some_and(|cause| cause.is::<std::io::Error>()) {
+        return if error.source().is_some_and(|cause| cause.is::<std::io::Error>()) {
             StoreError::Unavailable(format!("{error}{cause}"))
         } else {
             StoreError::Refused(format!("{error}{cause}"))
@@ -54,7 +57,7 @@ fn by_state(state: &SqlState, told: String) -> StoreError {
     }
 }
 
-pub(super) fn pool_error(error: PoolError) -> StoreError {
+pub(super) fn pool_error(error: PoolError<tokio_postgres::Error>) -> StoreError {
     match error {
         PoolError::Closed => StoreError::Unavailable("the store is closed".into()),
         PoolError::Timeout(_) => StoreError::Unavailable(

@@ -7,10 +7,10 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
-use deadpool_postgres::{Pool, Transaction};
+use deadpool_postgres::Transaction;
 use dlo_core::words;
 
-use super::{pool_error, read, read_error, rows};
+use super::{Pool, read, read_error, rows};
 use crate::StoreError;
 use crate::block::Cold;
 use crate::prepare::exact_hashes;
@@ -36,8 +36,8 @@ const WRITE: &str = "
 
 /// Indexes until no mark is left that nobody else works on.
 pub(super) async fn all(pool: &Pool) -> Result<(), StoreError> {
-    let mut client = pool.get().await.map_err(pool_error)?;
     loop {
+        let mut client = pool.client().await?;
         let db = client.transaction().await.map_err(read_error)?;
         let indexed = turn(&db).await?;
         db.commit().await.map_err(read_error)?;
@@ -52,7 +52,7 @@ pub(super) async fn finish(pool: &Pool) -> Result<u64, StoreError> {
     let mut patience = PATIENCE;
     loop {
         all(pool).await?;
-        let mut client = pool.get().await.map_err(pool_error)?;
+        let mut client = pool.client().await?;
         let left = waiting(&client.transaction().await.map_err(read_error)?).await?;
         patience = patience.saturating_sub(PAUSE);
         if left == 0 || patience.is_zero() {

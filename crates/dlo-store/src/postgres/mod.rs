@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use deadpool_postgres::{Client, Pool, Transaction};
+use deadpool_postgres::Transaction;
 use dlo_core::group::Group;
 use dlo_core::id::{GroupId, LetterId};
 use dlo_core::letter::{LetterDetail, Step};
@@ -19,6 +19,7 @@ use dlo_core::query::{Named, Query};
 use dlo_core::time::Timestamp;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 use tokio_postgres::IsolationLevel;
 
 use crate::prepare::Prepared;
@@ -29,7 +30,9 @@ use crate::{
 };
 
 mod again;
+mod attempts;
 mod audit;
+mod dial;
 mod errors;
 mod grouping;
 mod groups;
@@ -38,6 +41,7 @@ mod leases;
 mod letters;
 mod open;
 mod pairs;
+mod pool;
 mod read;
 mod replays;
 mod rows;
@@ -50,12 +54,13 @@ mod tally;
 mod text;
 mod triage;
 mod verify;
+mod watch;
 mod write;
 
+use attempts::Attempts;
 use errors::{crossed, pool_error, read_error};
+use pool::{Client, Pool};
 
-/// How often a transaction is tried that crossed another one.
-const ATTEMPTS: u32 = 8;
 /// How long payloads wait for company before they are indexed, and how often marks of others are looked for.
 const INDEX_LINGER: Duration = Duration::from_millis(300);
 const INDEX_ROUND: Duration = Duration::from_secs(30);
@@ -72,7 +77,7 @@ pub struct PostgresStore {
 
 impl std::fmt::Debug for PostgresStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("PostgresStore").field("pool", &self.pool.status()).finish_non_exhaustive()
+        f.debug_struct("PostgresStore").field("pool", &self.pool).finish_non_exhaustive()
     }
 }
 
@@ -85,7 +90,7 @@ impl Drop for PostgresStore {
 impl PostgresStore {
     /// Connects by a `postgres://` URL, and brings the database up to this version.
     pub async fn connect(url: &str, limits: StoreLimits) -> Result<Arc<Self>, StoreError> {
-        let pool = open::pool(url)?;
+        let pool = open::pool(url, limits.deadline)?;
         open::migrate(&pool).await?;
         let arrived = Arc::new(Notify::new());
         let indexer = tokio::spawn(index_behind(pool.clone(), Arc::clone(&arrived)));
@@ -93,11 +98,21 @@ impl PostgresStore {
     }
 
     async fn client(&self) -> Result<Client, StoreError> {
-        self.pool.get().await.map_err(pool_error)
+        self.pool.client().await
     }
 
-    async fn insert_once(&self, batch: &Prepared, now: Timestamp) -> Result<Vec<Inserted>, StoreError> {
-        let mut client = self.client().await?;
+    /// The attempts of a call that begins now.
+    fn attempts(&self) -> Attempts {
+        Attempts::until(self.pool.due())
+    }
+
+    async fn insert_once(
+        &self,
+        batch: &Prepared,
+        due: Instant,
+        now: Timestamp,
+    ) -> Result<Vec<Inserted>, StoreError> {
+        let mut client = self.pool.client_until(due).await?;
         let db = client.transaction().await.map_err(read_error)?;
         leases::check(&db, &batch.leases, now).await?;
         let inserted = write::insert(&db, batch, now, self.limits.groups_per_source).await?;
@@ -110,9 +125,10 @@ impl PostgresStore {
         ids: &[LetterId],
         step: Step,
         deed: &Deed,
+        due: Instant,
         now: Timestamp,
     ) -> Result<Vec<Stepped>, StoreError> {
-        let mut client = self.client().await?;
+        let mut client = self.pool.client_until(due).await?;
         let db = client.transaction().await.map_err(read_error)?;
         let stepped = steps::step(&db, ids, step, deed, now).await?;
         db.commit().await.map_err(read_error)?;
@@ -152,12 +168,6 @@ async fn snapshot(client: &mut Client) -> Result<Transaction<'_>, StoreError> {
         .map_err(read_error)
 }
 
-/// Waits a little before a transaction is tried again, each time longer and by chance, so that the two do not meet again.
-async fn step_aside(attempt: u32) {
-    let longest = 10_u64 << attempt.min(6);
-    tokio::time::sleep(Duration::from_millis(rand::random_range(1..=longest))).await;
-}
-
 /// Indexes payloads for as long as the pool is open.
 async fn index_behind(pool: Pool, arrived: Arc<Notify>) {
     loop {
@@ -186,17 +196,16 @@ impl Store for PostgresStore {
             .await
             .map_err(|e| StoreError::Refused(format!("a batch could not be prepared: {e}")))??;
         let _room = self.make_room(prepared.weight())?;
-        let mut attempt = 1;
+        let mut attempts = self.attempts();
         loop {
-            match self.insert_once(&prepared, now).await {
-                Err(error) if crossed(&error) && attempt < ATTEMPTS => step_aside(attempt).await,
+            match self.insert_once(&prepared, attempts.due, now).await {
+                Err(error) if attempts.again_after(&error).await => {}
                 Err(error) => return Err(error),
                 Ok(inserted) => {
                     self.arrived.notify_one();
                     return Ok(inserted);
                 }
             }
-            attempt += 1;
         }
     }
 
@@ -211,7 +220,7 @@ impl Store for PostgresStore {
     }
 
     async fn count(&self, query: &Query, at_most: u64) -> Result<u64, StoreError> {
-        let mut client = self.client().await?;
+        let mut client = self.pool.long_client().await?;
         search::count(&snapshot(&mut client).await?, query, at_most, None).await.map(|all| all.letters)
     }
 
@@ -258,13 +267,12 @@ impl Store for PostgresStore {
             let most = Page::MOST;
             return Err(StoreError::Unsupported(format!("at most {most} letters take a step at once")));
         }
-        let mut attempt = 1;
+        let mut attempts = self.attempts();
         loop {
-            match self.step_once(ids, step, deed, now).await {
-                Err(error) if crossed(&error) && attempt < ATTEMPTS => step_aside(attempt).await,
+            match self.step_once(ids, step, deed, attempts.due, now).await {
+                Err(error) if attempts.again_after(&error).await => {}
                 answer => return answer,
             }
-            attempt += 1;
         }
     }
 
@@ -313,7 +321,7 @@ impl Store for PostgresStore {
     }
 
     async fn verify(&self) -> Result<Verification, StoreError> {
-        let mut client = self.client().await?;
+        let mut client = self.pool.long_client().await?;
         verify::verify(&snapshot(&mut client).await?).await
     }
 
@@ -377,7 +385,6 @@ impl Store for PostgresStore {
 
     async fn close(&self) -> Result<(), StoreError> {
         self.indexer.abort();
-        // Those who hold a connection finish; nobody gets a new one.
         self.pool.close();
         Ok(())
     }

@@ -6,12 +6,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime, Timeouts};
+use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
-use tokio_postgres::{Config, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::{pool_error, read_error};
+use super::dial::Dial;
+use super::{Pool, read_error};
 use crate::StoreError;
 
 /// Every migration, in order. Added to, never edited: the number of a migration is its place plus one.
@@ -25,21 +25,13 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/postgres/0007_suspects.sql"),
 ];
 
-/// Connections of one process; also the number of its transactions at the same time.
-const CONNECTIONS: usize = 16;
-/// How long a call waits for a connection before it says that the database did not answer.
-const PATIENCE: Duration = Duration::from_secs(15);
-/// PostgreSQL ends a transaction of a stopped process after this long, because its locks keep other processes from taking
-/// over. A second transaction of that process may wait for the first: it is ended this long after the first. Twice this is
-/// less than the 15 s within which another server takes a replay over. No call of ours pauses so long between statements.
-const STANDSTILL: &str = "SET idle_in_transaction_session_timeout = '5s'";
 /// The oldest version whose dialect is used here.
 const OLDEST: i32 = 150_000;
 /// Names the advisory lock under which migrations run: `dlo` in ASCII.
 const MIGRATING: i64 = 0x64_6c6f;
 
 /// The pool for a `postgres://` URL. Connects to nothing yet.
-pub(super) fn pool(url: &str) -> Result<Pool, StoreError> {
+pub(super) fn pool(url: &str, deadline: Duration) -> Result<Pool, StoreError> {
     let mut config: Config = url.parse().map_err(|e: tokio_postgres::Error| {
         let cause = std::error::Error::source(&e).map(ToString::to_string).unwrap_or_default();
         StoreError::Unsupported(format!(
@@ -51,28 +43,21 @@ pub(super) fn pool(url: &str) -> Result<Pool, StoreError> {
         config.application_name("dlo");
     }
     if config.get_connect_timeout().is_none() {
-        config.connect_timeout(Duration::from_secs(10));
+        // Less than a connection may take, so that another host of the URL is tried as well.
+        config.connect_timeout(deadline * 3 / 10);
+    }
+    if config.get_tcp_user_timeout().is_none() {
+        config.tcp_user_timeout(deadline);
+    }
+    if !url.contains("keepalives") {
+        config.keepalives_idle(deadline).keepalives_interval(deadline / 2).keepalives_retries(3);
     }
     if config.get_ssl_mode() == SslMode::Prefer && is_local(&config) {
         // What never leaves the machine needs no certificate, and those that servers make for themselves have none to verify.
         config.ssl_mode(SslMode::Disable);
     }
-    let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-    let manager = if config.get_ssl_mode() == SslMode::Disable {
-        Manager::from_config(config, NoTls, recycling)
-    } else {
-        Manager::from_config(config, tls()?, recycling)
-    };
-    let patience = Some(PATIENCE);
-    Pool::builder(manager)
-        .max_size(CONNECTIONS)
-        .timeouts(Timeouts { wait: patience, create: patience, recycle: patience })
-        .runtime(Runtime::Tokio1)
-        .post_create(Hook::async_fn(|client, _| {
-            Box::pin(async move { client.batch_execute(STANDSTILL).await.map_err(HookError::Backend) })
-        }))
-        .build()
-        .map_err(|e| StoreError::Refused(format!("the connection pool: {e}")))
+    let tls = if config.get_ssl_mode() == SslMode::Disable { None } else { Some(tls()?) };
+    Pool::new(Dial { config, tls, deadline })
 }
 
 fn is_local(config: &Config) -> bool {
@@ -106,7 +91,7 @@ fn tls() -> Result<MakeRustlsConnect, StoreError> {
 
 /// Brings an empty or older database up to this version, all of it or nothing.
 pub(super) async fn migrate(pool: &Pool) -> Result<(), StoreError> {
-    let mut client = pool.get().await.map_err(pool_error)?;
+    let mut client = pool.long_client().await?;
     let transaction = client.transaction().await.map_err(read_error)?;
     let row = transaction
         .query_one(
@@ -163,7 +148,7 @@ mod tests {
         for url in
             ["postgres://me:s3cret@host/office?sslmode=verify-full", "postgres://me:s3cret@host:port/x"]
         {
-            let refusal = pool(url).err().map(|e| e.to_string()).unwrap_or_default();
+            let refusal = pool(url, Duration::from_secs(10)).err().map(|e| e.to_string()).unwrap_or_default();
             assert!(refusal.contains("expected postgres://"), "{refusal}");
             assert!(!refusal.contains("s3cret"), "{refusal}");
         }
@@ -172,7 +157,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread")]
     async fn a_process_that_stands_still_in_a_transaction_keeps_its_locks_for_a_moment_only() {
         let database = dlo_testkit::harness::postgres::Postgres::shared().await.database().await;
-        let client = pool(&database.url).unwrap().get().await.unwrap();
+        let client = pool(&database.url, Duration::from_secs(10)).unwrap().client().await.unwrap();
         let limit = client.query_one("SHOW idle_in_transaction_session_timeout", &[]).await.unwrap();
         assert_eq!(limit.get::<_, String>(0), "5s");
     }

@@ -30,6 +30,7 @@ mod again;
 mod audit;
 mod backup;
 mod catalog;
+mod deadline;
 mod fold;
 mod grouping;
 mod groups;
@@ -104,7 +105,7 @@ impl SqliteStore {
         Ok(Arc::new(Self {
             database: home.database.clone(),
             jobs,
-            readers: Readers::new(&home.database, &shared),
+            readers: Readers::new(&home.database, &shared, limits.deadline),
             shared,
             limits,
             _folding: fold::Folding::start(&home.database, &watched)?,
@@ -114,14 +115,25 @@ impl SqliteStore {
         }))
     }
 
-    /// Runs `work` on the writing thread and waits for it.
+    /// Runs `work` on the writing thread and waits for it, until the deadline.
     async fn write<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Writer) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        deadline::within(self.limits.deadline, self.write_long(work)).await
+    }
+
+    /// The same for work that grows with the store.
+    async fn write_long<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Writer) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let (reply, answer) = oneshot::channel();
         let job = Job::Run(Box::new(move |writer| {
-            let _ = reply.send(work(writer));
+            // Nobody waits for it any more: its caller was told that it did not happen in time.
+            if !reply.is_closed() {
+                let _ = reply.send(work(writer));
+            }
         }));
         self.jobs.send(job).map_err(|_| closed())?;
         answer.await.map_err(|_| closed())?.map_err(|error| self.shared.space.judge(error))
@@ -152,7 +164,8 @@ impl Store for SqliteStore {
         }
         let (reply, answer) = oneshot::channel();
         self.jobs.send(Job::Insert(Box::new(InsertJob { prepared, now, reply }))).map_err(|_| closed())?;
-        let written = answer.await.map_err(|_| closed())?;
+        let answered = async { answer.await.map_err(|_| closed())? };
+        let written = deadline::within(self.limits.deadline, answered).await;
         written.map(|(inserted, _)| inserted).map_err(|error| self.shared.space.judge(error))
     }
 
@@ -171,7 +184,7 @@ impl Store for SqliteStore {
     async fn count(&self, query: &Query, at_most: u64) -> Result<u64, StoreError> {
         let query = query.clone();
         self.readers
-            .read(move |db, shared| search::count(db, shared, &query, at_most, None))
+            .read_long(move |db, shared| search::count(db, shared, &query, at_most, None))
             .await
             .map(|all| all.letters)
     }
@@ -255,7 +268,7 @@ impl Store for SqliteStore {
                 .filter(|(_, group)| group.merged_into.is_none() && !group.owner_by_hand);
             ruled.map(|(row, group)| (*row, owner_of(group))).collect::<Vec<_>>()
         });
-        self.write(move |writer| {
+        self.write_long(move |writer| {
             writer.transact(|_, staged, tools| groups::set_owners(staged, tools, owners))
         })
         .await
@@ -272,7 +285,7 @@ impl Store for SqliteStore {
     }
 
     async fn verify(&self) -> Result<Verification, StoreError> {
-        self.readers.read(|db, _| audit::verify(db)).await
+        self.readers.read_long(|db, _| audit::verify(db)).await
     }
 
     async fn lease(
@@ -301,12 +314,12 @@ impl Store for SqliteStore {
     }
 
     async fn index_payloads(&self) -> Result<u64, StoreError> {
-        self.write(indexer::finish).await
+        self.write_long(indexer::finish).await
     }
 
     async fn backup(&self, to: &Path) -> Result<(), StoreError> {
         let to = to.to_path_buf();
-        self.readers.read(move |db, _| backup::backup(db, &to)).await
+        self.readers.read_long(move |db, _| backup::backup(db, &to)).await
     }
 
     async fn restore(&self, from: &Path, deed: &Deed, now: Timestamp) -> Result<(), StoreError> {
@@ -318,7 +331,7 @@ impl Store for SqliteStore {
         let staged = tokio::task::spawn_blocking(move || restore::stage(&from, &data, &limits, &note))
             .await
             .map_err(|e| StoreError::Refused(format!("a restore did not finish: {e}")))??;
-        self.write(move |writer| restore::swap(writer, &database, &staged)).await
+        self.write_long(move |writer| restore::swap(writer, &database, &staged)).await
     }
 
     async fn ping(&self) -> Result<(), StoreError> {

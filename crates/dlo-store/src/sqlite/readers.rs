@@ -5,14 +5,15 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use dlo_core::query::Query;
-use rusqlite::Connection;
+use rusqlite::{Connection, InterruptHandle};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Semaphore;
 
 use super::writer::Shared;
-use super::{closed, open};
+use super::{closed, deadline, open};
 use crate::StoreError;
 use crate::filter::Filter;
 
@@ -22,6 +23,7 @@ const READERS: usize = 4;
 pub(super) struct Readers {
     pool: Arc<Pool>,
     permits: Arc<Semaphore>,
+    deadline: Duration,
 }
 
 struct Pool {
@@ -31,14 +33,32 @@ struct Pool {
 }
 
 impl Readers {
-    pub(super) fn new(database: &Path, shared: &Arc<Shared>) -> Self {
+    pub(super) fn new(database: &Path, shared: &Arc<Shared>, deadline: Duration) -> Self {
         let (database, shared) = (database.to_path_buf(), Arc::clone(shared));
         let pool = Pool { database, shared, idle: Mutex::default() };
-        Self { pool: Arc::new(pool), permits: Arc::new(Semaphore::new(READERS)) }
+        Self { pool: Arc::new(pool), permits: Arc::new(Semaphore::new(READERS)), deadline }
     }
 
-    /// Runs `work` with a connection on a blocking thread.
+    /// Runs `work` with a connection on a blocking thread. Work that is not done by the deadline is interrupted.
     pub(super) async fn read<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection, &Shared) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let running = Running::default();
+        let noted = running.clone();
+        let work = move |db: &Connection, shared: &Shared| {
+            noted.set(Some(db.get_interrupt_handle()));
+            let result = work(db, shared);
+            noted.set(None);
+            result
+        };
+        let answer = deadline::within(self.deadline, self.read_long(work)).await;
+        running.interrupt();
+        answer
+    }
+
+    /// The same for work that grows with the store.
+    pub(super) async fn read_long<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection, &Shared) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
@@ -60,13 +80,31 @@ impl Readers {
         if Handle::current().runtime_flavor() != RuntimeFlavor::MultiThread {
             return self.read(work).await;
         }
-        let _permit = self.permits.acquire().await.map_err(|_| closed())?;
+        let permit = async { self.permits.acquire().await.map_err(|_| closed()) };
+        let _permit = deadline::within(self.deadline, permit).await?;
         tokio::task::block_in_place(|| self.pool.lend(work))
     }
 
     /// Gives up the connections that nobody has.
     pub(super) fn close(&self) {
         self.pool.idle().clear();
+    }
+}
+
+/// The statement that runs for a call, if one does.
+#[derive(Clone, Default)]
+struct Running(Arc<Mutex<Option<InterruptHandle>>>);
+
+impl Running {
+    fn set(&self, handle: Option<InterruptHandle>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = handle;
+    }
+
+    /// Under the lock, so that it is never the next call that is interrupted.
+    fn interrupt(&self) {
+        if let Some(handle) = self.0.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
+            handle.interrupt();
+        }
     }
 }
 

@@ -210,6 +210,8 @@ impl Writer {
             }
         }
         let weight: usize = together.iter().map(|job| job.prepared.weight()).sum();
+        // Callers that were told that it did not happen in time send it again.
+        together.retain(|job| !job.reply.is_closed());
         let outcome = self.transact(|transaction, staged, tools| {
             together.iter().map(|job| insert_one(transaction, staged, tools, job)).collect()
         });

@@ -1,12 +1,13 @@
-//! A wire that can be cut, or takes its time: a TCP proxy in front of a server.
+//! A wire that can be cut, go silent, or take its time: a TCP proxy in front of a server.
 
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
 
@@ -17,8 +18,17 @@ const PIECES: usize = 10_000;
 #[derive(Debug)]
 pub struct Proxy {
     pub address: SocketAddr,
-    open: Arc<Mutex<Vec<AbortHandle>>>,
+    open: Arc<Mutex<Vec<Wire>>>,
+    /// Whether connections that are opened now pass bytes.
+    passing: Arc<AtomicBool>,
     accepting: JoinSet<()>,
+}
+
+/// One connection through the proxy.
+#[derive(Debug)]
+struct Wire {
+    task: AbortHandle,
+    silent: watch::Sender<bool>,
 }
 
 impl Proxy {
@@ -43,18 +53,38 @@ impl Proxy {
 
     fn on(listener: TcpListener, server: SocketAddr, delay: Duration) -> Self {
         let address = listener.local_addr().expect("the address of a bound port");
-        let open: Arc<Mutex<Vec<AbortHandle>>> = Arc::default();
+        let open: Arc<Mutex<Vec<Wire>>> = Arc::default();
+        let passing = Arc::new(AtomicBool::new(true));
         let mut accepting = JoinSet::new();
-        let known = Arc::clone(&open);
+        let (known, passes) = (Arc::clone(&open), Arc::clone(&passing));
         accepting.spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
-                let wire = tokio::spawn(pass(client, server, delay));
+                let (silent, silenced) = watch::channel(!passes.load(Ordering::SeqCst));
+                let task = tokio::spawn(pass(client, server, delay, silenced));
                 let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
-                known.retain(|wire| !wire.is_finished());
-                known.push(wire.abort_handle());
+                known.retain(|wire| !wire.task.is_finished());
+                known.push(Wire { task: task.abort_handle(), silent });
             }
         });
-        Self { address, open, accepting }
+        Self { address, open, passing, accepting }
+    }
+
+    /// From now on every open connection swallows bytes in both directions. Neither end sees that it is closed.
+    pub fn silence(&self) {
+        for wire in self.open.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            wire.silent.send_replace(true);
+        }
+    }
+
+    /// Says whether connections that are opened from now on pass bytes (`true`), or swallow them from their first one.
+    pub fn pass_new(&self, passing: bool) {
+        self.passing.store(passing, Ordering::SeqCst);
+    }
+
+    /// How many connections are open.
+    pub fn connections(&self) -> usize {
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.iter().filter(|wire| !wire.task.is_finished()).count()
     }
 
     /// Takes the wire away: nobody listens any more, then every connection is cut.
@@ -66,23 +96,37 @@ impl Proxy {
     /// Cuts every connection that is open now; new ones work.
     pub fn cut(&self) {
         for wire in self.open.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
-            wire.abort();
+            wire.task.abort();
         }
     }
 }
 
-async fn pass(mut client: TcpStream, server: SocketAddr, delay: Duration) {
+/// Passes bytes until either end closes. Once the wire is silent, both ends stay open until the client closes.
+async fn pass(
+    mut client: TcpStream,
+    server: SocketAddr,
+    delay: Duration,
+    mut silenced: watch::Receiver<bool>,
+) {
     // A server that is away looks like a closed door, as without the proxy.
-    if let Ok(mut server) = TcpStream::connect(server).await {
-        let _ = client.set_nodelay(true);
-        let _ = server.set_nodelay(true);
-        if delay.is_zero() {
-            let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
-            return;
-        }
-        let ((from_client, to_client), (from_server, to_server)) = (client.split(), server.split());
-        tokio::join!(carry(from_client, to_server, delay), carry(from_server, to_client, delay));
+    let Ok(mut server) = TcpStream::connect(server).await else { return };
+    let _ = client.set_nodelay(true);
+    let _ = server.set_nodelay(true);
+    tokio::select! {
+        biased;
+        _ = silenced.wait_for(|silent| *silent) => {}
+        () = exchange(&mut client, &mut server, delay) => return,
     }
+    let _ = tokio::io::copy(&mut client, &mut tokio::io::sink()).await;
+}
+
+async fn exchange(client: &mut TcpStream, server: &mut TcpStream, delay: Duration) {
+    if delay.is_zero() {
+        let _ = tokio::io::copy_bidirectional(client, server).await;
+        return;
+    }
+    let ((from_client, to_client), (from_server, to_server)) = (client.split(), server.split());
+    tokio::join!(carry(from_client, to_server, delay), carry(from_server, to_client, delay));
 }
 
 /// Carries bytes one way, each for `delay`, until the sender ends or is cut; what was sent by then arrives.

@@ -9,7 +9,7 @@ use dlo_core::replay::{Item, ItemState, Replay, ReplayState, Settings};
 use dlo_core::time::Timestamp;
 use tokio_postgres::IsolationLevel;
 
-use super::{ATTEMPTS, PostgresStore, crossed, read_error, snapshot, step_aside};
+use super::{PostgresStore, read_error, snapshot};
 use crate::repairs::seal;
 use crate::replays::{
     Claimed, Conclusion, ItemPage, NewReplay, ReplayPage, Replays, Return, Run, SendEnd, Settling, ToSend,
@@ -45,10 +45,10 @@ macro_rules! read {
 /// Writes in one transaction, a few times if it crosses others. A macro, since the work borrows the transaction.
 macro_rules! write {
     ($store:ident, |$db:ident| $work:expr) => {{
-        let mut attempt = 1;
+        let mut attempts = $store.attempts();
         loop {
             let answer = async {
-                let mut client = $store.client().await?;
+                let mut client = $store.pool.client_until(attempts.due).await?;
                 let transaction = client.transaction().await.map_err(read_error)?;
                 let $db = &transaction;
                 let answer = $work.await?;
@@ -56,10 +56,9 @@ macro_rules! write {
                 Ok(answer)
             };
             match answer.await {
-                Err(error) if crossed(&error) && attempt < ATTEMPTS => step_aside(attempt).await,
+                Err(error) if attempts.again_after(&error).await => {}
                 answer => return answer,
             }
-            attempt += 1;
         }
     }};
 }
@@ -67,7 +66,7 @@ macro_rules! write {
 #[async_trait]
 impl Replays for PostgresStore {
     async fn plan(&self, plan: NewReplay, now: Timestamp) -> Result<Replay, StoreError> {
-        let mut client = self.client().await?;
+        let mut client = self.pool.long_client().await?;
         let db = client
             .build_transaction()
             .isolation_level(IsolationLevel::RepeatableRead)

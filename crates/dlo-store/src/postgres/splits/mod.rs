@@ -8,9 +8,10 @@ use deadpool_postgres::Transaction;
 use dlo_core::group::Group;
 use dlo_core::id::GroupId;
 use dlo_core::time::Timestamp;
+use tokio::time::Instant;
 
 use super::triage::{changing, lock};
-use super::{ATTEMPTS, PostgresStore, crossed, read_error, snapshot, step_aside};
+use super::{PostgresStore, read_error, snapshot};
 use crate::triage::{NewSplit, Split, Splits};
 use crate::{Deed, StoreError};
 
@@ -38,8 +39,8 @@ pub(super) async fn held<T>(
 }
 
 impl PostgresStore {
-    async fn move_once(&self, now: Timestamp) -> Result<bool, StoreError> {
-        let mut client = self.client().await?;
+    async fn move_once(&self, due: Instant, now: Timestamp) -> Result<bool, StoreError> {
+        let mut client = self.pool.client_until(due).await?;
         let db = client.transaction().await.map_err(read_error)?;
         let moved = moving::batch(&db, now).await?;
         db.commit().await.map_err(read_error)?;
@@ -70,13 +71,12 @@ impl Splits for PostgresStore {
     }
 
     async fn move_split_letters(&self, now: Timestamp) -> Result<bool, StoreError> {
-        let mut attempt = 1;
+        let mut attempts = self.attempts();
         loop {
-            match self.move_once(now).await {
-                Err(error) if crossed(&error) && attempt < ATTEMPTS => step_aside(attempt).await,
+            match self.move_once(attempts.due, now).await {
+                Err(error) if attempts.again_after(&error).await => {}
                 answer => return answer,
             }
-            attempt += 1;
         }
     }
 }

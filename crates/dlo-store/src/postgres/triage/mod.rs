@@ -10,7 +10,7 @@ use dlo_core::time::Timestamp;
 use dlo_core::trend::Window;
 use dlo_core::view::{View, ViewOf};
 
-use super::{ATTEMPTS, PostgresStore, audit, crossed, groups, read_error, snapshot, step_aside};
+use super::{PostgresStore, audit, groups, read_error, snapshot};
 use crate::triage::{
     AgeCount, Changed, ClassTrend, GroupTally, Link, NewLink, NewView, Note, Runbook, Sampled, Triage,
     bounded_link, bounded_note, bounded_runbook,
@@ -47,10 +47,10 @@ macro_rules! read {
 /// Writes in one transaction, alone among people's changes, a few times if it crosses letters that arrive.
 macro_rules! write {
     ($store:ident, |$db:ident| $work:expr) => {{
-        let mut attempt = 1;
+        let mut attempts = $store.attempts();
         loop {
             let answer = async {
-                let mut client = $store.client().await?;
+                let mut client = $store.pool.client_until(attempts.due).await?;
                 let transaction = client.transaction().await.map_err(read_error)?;
                 let $db = &transaction;
                 lock($db).await?;
@@ -59,10 +59,9 @@ macro_rules! write {
                 Ok(answer)
             };
             match answer.await {
-                Err(error) if crossed(&error) && attempt < ATTEMPTS => step_aside(attempt).await,
+                Err(error) if attempts.again_after(&error).await => {}
                 answer => return answer,
             }
-            attempt += 1;
         }
     }};
 }
@@ -102,7 +101,7 @@ impl Triage for PostgresStore {
     }
 
     async fn forget_trends(&self, now: Timestamp) -> Result<(), StoreError> {
-        let client = self.client().await?;
+        let client = self.pool.long_client().await?;
         trends::prune(&client, now).await
     }
 
@@ -216,7 +215,8 @@ impl Triage for PostgresStore {
     }
 
     async fn open_ages(&self, now: Timestamp) -> Result<Vec<AgeCount>, StoreError> {
-        read!(self, |db| look::open_ages(db, now))
+        let mut client = self.pool.long_client().await?;
+        look::open_ages(&snapshot(&mut client).await?, now).await
     }
 
     async fn mark_deploy(
@@ -265,6 +265,22 @@ impl Triage for PostgresStore {
 impl PostgresStore {
     /// Among people's changes: an owner that somebody sets meanwhile is not overwritten.
     pub(super) async fn own_by_rules(&self, owner_of: &OwnerOf<'_>) -> Result<u64, StoreError> {
-        write!(self, |db| owners::own_by_rules(db, owner_of))
+        let mut attempts = self.attempts();
+        loop {
+            match self.own_once(owner_of).await {
+                Err(error) if attempts.again_after(&error).await => {}
+                answer => return answer,
+            }
+        }
+    }
+
+    /// Reads every group, and writes those whose owner changes.
+    async fn own_once(&self, owner_of: &OwnerOf<'_>) -> Result<u64, StoreError> {
+        let mut client = self.pool.long_client().await?;
+        let db = client.transaction().await.map_err(read_error)?;
+        lock(&db).await?;
+        let changed = owners::own_by_rules(&db, owner_of).await?;
+        db.commit().await.map_err(read_error)?;
+        Ok(changed)
     }
 }

@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use deadpool_postgres::{Client, Transaction};
+use deadpool_postgres::Transaction;
 use dlo_core::id::GroupId;
 use dlo_core::time::Timestamp;
 use dlo_core::trend::{Resolution, Window};
 
-use super::super::read_error;
 use super::super::rows::{self, GroupRow};
 use super::super::text::escape;
+use super::super::{Client, read_error};
 use super::changes::heads_of;
 use crate::StoreError;
 use crate::triage::{ClassTrend, buckets, stacked};

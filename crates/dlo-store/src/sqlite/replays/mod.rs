@@ -108,7 +108,7 @@ impl Replays for SqliteStore {
             let planned = plan::decide(db, shared, &plan, now)?;
             Ok((not_written(&plan, &planned), planned))
         };
-        match self.readers.read(decided).await? {
+        match self.readers.read_long(decided).await? {
             (Some(void), _) => Ok(void),
             (None, planned) => self.write_plan(planned, now).await,
         }

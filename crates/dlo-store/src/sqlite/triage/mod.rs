@@ -271,7 +271,7 @@ impl Triage for SqliteStore {
     }
 
     async fn open_ages(&self, now: Timestamp) -> Result<Vec<AgeCount>, StoreError> {
-        self.readers.read(move |db, _| ages::open_ages(db, now)).await
+        self.readers.read_long(move |db, _| ages::open_ages(db, now)).await
     }
 
     async fn mark_deploy(

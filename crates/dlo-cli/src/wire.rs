@@ -60,7 +60,7 @@ pub(crate) async fn store(storage: &Storage, limits: &Limits) -> Outcome<DynStor
 fn refused(error: StoreError) -> Failure {
     let exit = match &error {
         StoreError::InUse { .. } | StoreError::Newer { .. } => Exit::Refused,
-        StoreError::Unavailable(_) => Exit::Unreachable,
+        StoreError::Unavailable(_) | StoreError::Unconfirmed(_) => Exit::Unreachable,
         _ => Exit::Failed,
     };
     Failure::new(exit, error.to_string())

@@ -20,13 +20,15 @@ use crate::office::Office;
 
 pub(crate) use whole::{Whole, sample, whole};
 
-/// How often snoozes are looked at, and how long is waited after an error.
+/// How often snoozes are looked at.
 const TICK: Duration = Duration::from_secs(20);
 /// Ages are counted anew after so many times of what it took to count them, within these bounds: a small office shows what
 /// is, a large one spends little of a core on it.
 const AGES_SHARE: u32 = 50;
 const AGES_SOONEST: Duration = Duration::from_secs(2);
 const AGES_LATEST: Duration = Duration::from_secs(300);
+/// After an error.
+const AGES_AGAIN: Duration = Duration::from_secs(5);
 /// Old buckets of trends are forgotten every so many ticks: once an hour, since it looks at every group.
 const HOURLY: u32 = 180;
 
@@ -144,7 +146,7 @@ async fn count_ages(office: &Office) {
             }
             Err(error) => {
                 tracing::warn!(%error, "the ages of open letters are counted when the store answers again");
-                TICK
+                AGES_AGAIN
             }
         };
         tokio::time::sleep(pause).await;

@@ -55,14 +55,18 @@ pub enum StoreError {
     #[error("it was changed meanwhile: version {found} is there now, {known} was read")]
     Stale { found: i64, known: i64 },
 
-    /// Busy, restarting, out of reach, or too slow for the deadline of the call. The same call may succeed later. A call that
-    /// writes may have had its effect: the answer to its commit may be what was lost.
+    /// Busy, restarting, out of reach, or too slow for the deadline of the call. The same call may succeed later.
     #[error("the database did not answer: {0}")]
     Unavailable(String),
 
     /// Nothing was written. The same call succeeds when there is space again; to repeat it at once is no use.
     #[error("{0} is full: nothing was written, free some space on it")]
     DiskFull(Disk),
+
+    /// The answer to a commit was lost: letters may be stored, or not. Sent again, those that have coordinates or a key of
+    /// their own are recognised.
+    #[error("the database did not answer: {0}")]
+    Unconfirmed(String),
 
     /// More work is waiting than is held in memory. Slow down, then try again.
     #[error("the store has as much waiting as it holds; try again shortly")]
@@ -108,7 +112,7 @@ pub enum StoreError {
 
 impl StoreError {
     pub const fn is_transient(&self) -> bool {
-        matches!(self, Self::Unavailable(_) | Self::Overloaded | Self::DiskFull(_))
+        matches!(self, Self::Unavailable(_) | Self::Unconfirmed(_) | Self::Overloaded | Self::DiskFull(_))
     }
 
     pub const fn is_disk_full(&self) -> bool {

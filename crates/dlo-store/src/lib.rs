@@ -71,7 +71,8 @@ pub trait Store: replays::Replays + triage::Triage + triage::Splits {
     /// the office's clock. Batches may share a transaction.
     /// [`StoreError::LeaseLost`] when a lease of the batch is not held any more: nothing of it was written. Whoever
     /// takes that lease over sees everything that was written under it.
-    /// [`StoreError::Overloaded`] when too much is waiting: nothing of the batch was taken.
+    /// [`StoreError::Overloaded`] when too much is waiting, or [`StoreError::Unavailable`]: nothing of the batch was taken.
+    /// [`StoreError::Unconfirmed`]: all of it is stored, or nothing.
     async fn insert(&self, batch: Batch, now: Timestamp) -> Result<Vec<Inserted>, StoreError>;
 
     /// The checkpoints of a source, in no order.

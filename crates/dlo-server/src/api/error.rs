@@ -84,6 +84,11 @@ impl Problem {
         self.status
     }
 
+    /// After how many seconds the same request may succeed.
+    pub(crate) const fn seconds_to_wait(&self) -> Option<u32> {
+        self.retry_after
+    }
+
     pub(crate) const fn code(&self) -> &'static str {
         self.code
     }
@@ -131,7 +136,9 @@ impl From<StoreError> for Problem {
             StoreError::Unsupported(_) => (StatusCode::UNPROCESSABLE_ENTITY, "unsupported", None),
             StoreError::Overloaded => (StatusCode::TOO_MANY_REQUESTS, "overloaded", Some(1)),
             StoreError::DiskFull(_) => (StatusCode::INSUFFICIENT_STORAGE, "disk_full", Some(DISK_RETRY)),
-            StoreError::Unavailable(_) => (StatusCode::SERVICE_UNAVAILABLE, "store_unavailable", Some(5)),
+            StoreError::Unavailable(_) | StoreError::Unconfirmed(_) => {
+                (StatusCode::SERVICE_UNAVAILABLE, "store_unavailable", Some(5))
+            }
             StoreError::BadBackup(_) => (StatusCode::UNPROCESSABLE_ENTITY, "bad_backup", None),
             StoreError::Newer { .. } => (StatusCode::UNPROCESSABLE_ENTITY, "newer_version", None),
             // The rest is ours to mend: said in the log, and plainly to the client.

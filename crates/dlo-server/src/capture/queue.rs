@@ -337,6 +337,7 @@ impl Job {
     async fn insert(&mut self) -> Result<Vec<Inserted>, Option<StoreError>> {
         let mut pause = Pause::new();
         let letters = Arc::new(std::mem::take(&mut self.letters));
+        let are_known_again = letters.iter().all(|letter| letter.dedupe.is_some());
         loop {
             let batch = Batch {
                 letters: Arc::clone(&letters),
@@ -346,10 +347,9 @@ impl Job {
             match chunk::insert(&self.desk.office, batch, self.desk.office.now()).await {
                 Ok(inserted) => return Ok(inserted),
                 Err(lost @ StoreError::LeaseLost(_)) => return Err(Some(lost)),
-                Err(error) => {
-                    let trouble = Trouble::Store(error);
-                    self.desk.waits(LANE, &trouble);
-                }
+                // The broker delivers them again, and the window in the store says which of them are there.
+                Err(error @ StoreError::Unconfirmed(_)) if !are_known_again => return Err(Some(error)),
+                Err(error) => self.desk.waits(LANE, &Trouble::Store(error)),
             }
             if !pause.wait(&self.stop).await {
                 return Err(None);

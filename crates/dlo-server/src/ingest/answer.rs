@@ -225,7 +225,7 @@ pub(crate) fn not_taken_at_all(outcomes: &[Outcome]) -> Option<Problem> {
                     Some(Problem::new(StatusCode::TOO_MANY_REQUESTS, "overloaded", detail).retry_after(1));
             }
             Outcome::Rejected(refusal) if refusal.code == "store_unavailable" => {
-                let detail = "the database does not answer; nothing was taken, send the request again";
+                let detail = "the database does not answer; send the request again: what it stored nevertheless is answered as a duplicate, where items have coordinates or the request has an `Idempotency-Key`";
                 again = Some(
                     Problem::new(StatusCode::SERVICE_UNAVAILABLE, "store_unavailable", detail).retry_after(5),
                 );

@@ -22,6 +22,8 @@ use crate::office::Office;
 /// The first pause for a store that is behind; each further one is twice as long, up to the last.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LAST_PAUSE: Duration = Duration::from_secs(1);
+/// A chunk waits this long for a store that does not answer: it may restart.
+const AWAY: Duration = Duration::from_secs(5);
 
 /// How one request wants its items treated.
 #[derive(Debug, Clone)]
@@ -38,13 +40,17 @@ pub(crate) async fn store(office: Arc<Office>, chunk: Chunk, terms: Terms) -> Ve
     loop {
         let now = office.now();
         let (letters, places) = read(&office, &chunk, &terms, now);
-        match insert(&office, Batch { letters: letters.into(), ..Batch::default() }, now).await {
+        let are_known_again = letters.iter().all(|letter| letter.dedupe.is_some());
+        let may_wait = |error: &StoreError| match error {
+            StoreError::Overloaded => begun.elapsed() + pause <= terms.patience,
+            // Stored twice is worse than asked twice: whether they are stored is for the client to find out.
+            StoreError::Unconfirmed(_) if !are_known_again => false,
             // A disk stays full for longer than a client waits.
-            Err(error)
-                if error.is_transient()
-                    && !error.is_disk_full()
-                    && begun.elapsed() + pause <= terms.patience =>
-            {
+            StoreError::DiskFull(_) => false,
+            error => error.is_transient() && begun.elapsed() + pause <= terms.patience.min(AWAY),
+        };
+        match insert(&office, Batch { letters: letters.into(), ..Batch::default() }, now).await {
+            Err(error) if may_wait(&error) => {
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(LAST_PAUSE);
             }

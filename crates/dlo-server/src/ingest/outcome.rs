@@ -102,7 +102,7 @@ pub(crate) fn not_taken(error: &StoreError) -> Refusal {
         StoreError::DiskFull(disk) => {
             Refusal::new("disk_full", format!("{disk} is full; send this item again when there is space"))
         }
-        StoreError::Unavailable(_) => {
+        StoreError::Unavailable(_) | StoreError::Unconfirmed(_) => {
             Refusal::new("store_unavailable", "the database did not answer; send this item again shortly")
         }
         _ => {

@@ -38,7 +38,7 @@ use std::sync::Arc;
 use askama::Template;
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::{Request, StatusCode};
+use axum::http::{HeaderValue, Request, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{Html, IntoResponse, Response};
 
@@ -89,6 +89,9 @@ pub(crate) async fn frame(State(office): State<Arc<Office>>, request: Request<Bo
     let shell = Shell::of(&office, &asked);
     let mut drawn = render(&FailedPage { shell, title, detail: problem.detail() });
     *drawn.status_mut() = problem.status();
+    if let Some(seconds) = problem.seconds_to_wait() {
+        drawn.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
     drawn
 }
 

@@ -33,6 +33,15 @@ pub(super) fn read_error(error: tokio_postgres::Error) -> StoreError {
     by_state(said.code(), told)
 }
 
+/// An error of a commit: without the word of the server nobody knows whether it took place.
+pub(super) fn commit_error(error: tokio_postgres::Error) -> StoreError {
+    let is_answer = error.as_db_error().is_some();
+    match read_error(error) {
+        StoreError::Unavailable(text) if !is_answer => StoreError::Unconfirmed(text),
+        error => error,
+    }
+}
+
 fn by_state(state: &SqlState, told: String) -> StoreError {
     match *state {
         // A place or a group that another transaction took between our look and our write is found by the next attempt.

@@ -58,7 +58,7 @@ mod watch;
 mod write;
 
 use attempts::Attempts;
-use errors::{crossed, pool_error, read_error};
+use errors::{commit_error, crossed, pool_error, read_error};
 use pool::{Client, Pool};
 
 /// How long payloads wait for company before they are indexed, and how often marks of others are looked for.
@@ -116,7 +116,7 @@ impl PostgresStore {
         let db = client.transaction().await.map_err(read_error)?;
         leases::check(&db, &batch.leases, now).await?;
         let inserted = write::insert(&db, batch, now, self.limits.groups_per_source).await?;
-        db.commit().await.map_err(read_error)?;
+        db.commit().await.map_err(commit_error)?;
         Ok(inserted)
     }
 

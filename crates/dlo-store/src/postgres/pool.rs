@@ -75,8 +75,10 @@ impl Pool {
 
     /// A connection for a call whose work grows with the store: it may go on for as long as the server works on it.
     pub(super) async fn long_client(&self) -> Result<Client, StoreError> {
-        let client = self.client().await?;
-        client.connection.watch.begin_call(self.due(), true);
+        let begun = Instant::now();
+        let client = self.client_until(begun + self.deadline).await?;
+        // The other half of the deadline is for the server to say whether it works.
+        client.connection.watch.begin_call(begun + self.deadline / 2, true);
         Ok(client)
     }
 

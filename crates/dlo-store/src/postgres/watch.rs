@@ -114,7 +114,7 @@ pub(super) async fn run(mut connection: Running, watch: Arc<Watch>, dial: Arc<Di
             return;
         }
         // If the call ended meanwhile, this changes nothing: the next one sets its own.
-        let due = watch.micros(Instant::now() + dial.deadline);
+        let due = watch.micros(Instant::now() + dial.deadline / 2);
         let _ = watch.due.fetch_update(Ordering::AcqRel, Ordering::Acquire, |now| (now != 0).then_some(due));
     }
 }

@@ -59,6 +59,7 @@ mod upkeep;
 mod write;
 mod writer;
 
+use deadline::Steps;
 use readers::Readers;
 use writer::{InsertJob, Job, Shared, Writer};
 
@@ -123,7 +124,7 @@ impl SqliteStore {
         deadline::within(self.limits.deadline, self.write_long(work)).await
     }
 
-    /// The same for work that grows with the store.
+    /// The same for work that grows with the store and is done seldom: it takes as long as it takes.
     async fn write_long<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Writer) -> Result<T, StoreError> + Send + 'static,
@@ -165,7 +166,7 @@ impl Store for SqliteStore {
         let (reply, answer) = oneshot::channel();
         self.jobs.send(Job::Insert(Box::new(InsertJob { prepared, now, reply }))).map_err(|_| closed())?;
         let answered = async { answer.await.map_err(|_| closed())? };
-        let written = deadline::within(self.limits.deadline, answered).await;
+        let written = deadline::confirmed_within(self.limits.deadline, answered).await;
         written.map(|(inserted, _)| inserted).map_err(|error| self.shared.space.judge(error))
     }
 
@@ -328,9 +329,15 @@ impl Store for SqliteStore {
         let note = audit::Row::by(now, Event::Restored, 0, deed);
         let data = self.database.parent().map(Path::to_path_buf).unwrap_or_default();
         // Beside the writer: letters are stored while the backup is checked.
-        let staged = tokio::task::spawn_blocking(move || restore::stage(&from, &data, &limits, &note))
-            .await
-            .map_err(|e| StoreError::Refused(format!("a restore did not finish: {e}")))??;
+        let steps = Steps::default();
+        let counted = steps.clone();
+        let staging = tokio::task::spawn_blocking(move || {
+            counted.during(|| restore::stage(&from, &data, &limits, &note))
+        });
+        let staged = async {
+            staging.await.map_err(|e| StoreError::Refused(format!("a restore did not finish: {e}")))?
+        };
+        let staged = steps.within(self.limits.deadline, staged).await?;
         self.write_long(move |writer| restore::swap(writer, &database, &staged)).await
     }
 

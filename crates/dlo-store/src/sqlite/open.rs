@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags};
 
-use super::read_error;
+use super::{deadline, read_error};
 use crate::StoreError;
 
 /// Every migration, in order. Added to, never edited: the number of a migration is its place plus one.
@@ -109,6 +109,7 @@ pub(super) fn writer(database: &Path) -> Result<Connection, StoreError> {
         ))
         .map_err(read_error)?;
     connection.set_prepared_statement_cache_capacity(64);
+    deadline::report_steps(&mut connection)?;
     migrate(&mut connection)?;
     Ok(connection)
 }
@@ -126,8 +127,9 @@ pub(super) fn folder(database: &Path) -> Result<Connection, StoreError> {
 /// A connection that only reads.
 pub(super) fn reader(database: &Path) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(database, flags).map_err(read_error)?;
+    let mut connection = Connection::open_with_flags(database, flags).map_err(read_error)?;
     connection.execute_batch("PRAGMA cache_size = -4000; PRAGMA temp_store = MEMORY;").map_err(read_error)?;
+    deadline::report_steps(&mut connection)?;
     connection.set_prepared_statement_cache_capacity(64);
     Ok(connection)
 }

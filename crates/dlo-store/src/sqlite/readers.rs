@@ -12,6 +12,7 @@ use rusqlite::{Connection, InterruptHandle};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Semaphore;
 
+use super::deadline::Steps;
 use super::writer::Shared;
 use super::{closed, deadline, open};
 use crate::StoreError;
@@ -45,20 +46,25 @@ impl Readers {
         work: impl FnOnce(&Connection, &Shared) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let running = Running::default();
-        let noted = running.clone();
-        let work = move |db: &Connection, shared: &Shared| {
-            noted.set(Some(db.get_interrupt_handle()));
-            let result = work(db, shared);
-            noted.set(None);
-            result
-        };
-        let answer = deadline::within(self.deadline, self.read_long(work)).await;
+        let answer = deadline::within(self.deadline, self.on_thread(running.clone().noted(work))).await;
         running.interrupt();
         answer
     }
 
-    /// The same for work that grows with the store.
+    /// The same for work that grows with the store, which has the deadline between two of its steps.
     pub(super) async fn read_long<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection, &Shared) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let (running, steps) = (Running::default(), Steps::default());
+        let counted = steps.clone();
+        let work = move |db: &Connection, shared: &Shared| counted.during(|| work(db, shared));
+        let answer = steps.within(self.deadline, self.on_thread(running.clone().noted(work))).await;
+        running.interrupt();
+        answer
+    }
+
+    async fn on_thread<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection, &Shared) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
@@ -96,6 +102,19 @@ impl Readers {
 struct Running(Arc<Mutex<Option<InterruptHandle>>>);
 
 impl Running {
+    /// `work`, known here while it runs.
+    fn noted<T>(
+        self,
+        work: impl FnOnce(&Connection, &Shared) -> T + Send + 'static,
+    ) -> impl FnOnce(&Connection, &Shared) -> T + Send + 'static {
+        move |db: &Connection, shared: &Shared| {
+            self.set(Some(db.get_interrupt_handle()));
+            let result = work(db, shared);
+            self.set(None);
+            result
+        }
+    }
+
     fn set(&self, handle: Option<InterruptHandle>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = handle;
     }

@@ -14,6 +14,7 @@ use crate::letters::{NOW, at, batch, damaged_first, deed, find_all, insert, inse
 use crate::property::random_stories_agree_with_the_model;
 use crate::replay_stories::random_replays_keep_everything_consistent;
 
+mod deadline;
 mod upgrade;
 
 #[async_trait]

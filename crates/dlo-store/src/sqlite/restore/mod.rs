@@ -19,7 +19,7 @@
 //! the last step.
 
 use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use super::writer::{Shared, Writer};
-use super::{audit, open, read_error};
+use super::{audit, deadline, open, read_error};
 use crate::{Disk, StoreError, StoreLimits};
 
 mod cells;
@@ -43,6 +43,9 @@ pub(super) use swap::swap;
 
 /// Names of staging directories begin with this, inside the data directory.
 const STAGING: &str = "restoring-";
+
+/// Bytes of a file that are copied in one step.
+const PIECE: u64 = 16 * 1024 * 1024;
 
 /// A directory for one restore, removed when it is dropped.
 #[derive(Debug)]
@@ -125,7 +128,9 @@ fn copy(from: &Path, to: &Path) -> Result<(), StoreError> {
     let mut source = File::open(from).map_err(cannot_stage)?;
     open::make_private(to).map_err(cannot_stage)?;
     let mut target = OpenOptions::new().write(true).open(to).map_err(cannot_stage)?;
-    std::io::copy(&mut source, &mut target).map_err(cannot_stage)?;
+    while std::io::copy(&mut source.by_ref().take(PIECE), &mut target).map_err(cannot_stage)? > 0 {
+        deadline::step();
+    }
     Ok(())
 }
 
@@ -133,7 +138,8 @@ fn copy(from: &Path, to: &Path) -> Result<(), StoreError> {
 fn open_unknown(database: &Path) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let unread = |error| refused(format!("it cannot be opened: {}", said(&error)));
-    let connection = Connection::open_with_flags(database, flags).map_err(unread)?;
+    let mut connection = Connection::open_with_flags(database, flags).map_err(unread)?;
+    deadline::report_steps(&mut connection)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true).map_err(unread)?;
     connection
         .execute_batch(

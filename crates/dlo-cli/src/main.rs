@@ -3,6 +3,7 @@
 mod args;
 mod block_on;
 mod client;
+mod clock;
 mod commands;
 mod config;
 mod demo;

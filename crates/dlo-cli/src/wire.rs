@@ -5,27 +5,18 @@ use std::fmt::Display;
 use std::sync::Arc;
 
 use dlo_core::broker::Broker;
-use dlo_core::time::{Clock, Timestamp};
+use dlo_core::time::Clock;
 use dlo_server::{
     CaptureSpec, HttpLimits, RepairConfig, ReplayRules, ReplayTarget, Rules, Schemas, Server, ServerConfig,
     Token, WorkerCommand, WrittenRules,
 };
 use dlo_store::sqlite::SqliteStore;
-use dlo_store::{DynStore, StoreError, StoreLimits};
+use dlo_store::{DynStore, Page, StoreError, StoreLimits};
 
+use crate::clock::{self, OfficeClock};
 use crate::config::{Config, Limits, Source, SourceReplay, Storage};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::schemas;
-
-/// This machine's clock.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct SystemClock;
-
-impl Clock for SystemClock {
-    fn now(&self) -> Timestamp {
-        crate::commands::now()
-    }
-}
 
 /// Opens the store that the config names.
 pub(crate) async fn store(storage: &Storage, limits: &Limits) -> Outcome<DynStore> {
@@ -56,6 +47,15 @@ pub(crate) async fn store(storage: &Storage, limits: &Limits) -> Outcome<DynStor
     }
 }
 
+/// Has the office's clock go on behind the newest entry of the store.
+pub(crate) async fn set_clock(store: &DynStore) -> Outcome {
+    let newest = store.audit(&Page::first(1)).await.map_err(refused)?;
+    if let Some(newest) = newest.entries.first() {
+        clock::go_on_behind(newest.at);
+    }
+    Ok(())
+}
+
 /// A store that does not open, with the exit code that fits.
 fn refused(error: StoreError) -> Failure {
     let exit = match &error {
@@ -68,7 +68,7 @@ fn refused(error: StoreError) -> Failure {
 
 /// The server that the config describes, put together and not yet running.
 pub(crate) async fn server(config: &Config, store: DynStore) -> Outcome<Server> {
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let clock: Arc<dyn Clock> = Arc::new(OfficeClock);
     let mut server = Server::new(server_config(config)?, store, Arc::clone(&clock));
     if let Some(redactor) = &config.rules.redactor {
         server = server.redact(redactor.clone());

@@ -143,9 +143,10 @@ pub trait Store: replays::Replays + triage::Triage + triage::Splits {
     /// Counts every letter anew and compares with what is kept: conservation. Reads everything; takes its time.
     async fn verify(&self) -> Result<Verification, StoreError>;
 
-    /// Gets or keeps the lease `name` for `holder` until `now + ttl`. `None`: somebody else holds it.
+    /// Gets or keeps the lease `name` for `holder` for `ttl`. `None`: somebody else holds it.
     ///
-    /// A lease that ran out can be taken by anybody. Keeping one's own lease does not change its fence.
+    /// A lease that ran out can be taken by anybody. Keeping one's own lease does not change its fence. Processes that share a
+    /// store go by the clock of the database; `now` is the clock of the caller, and that of [`Lease::until`].
     async fn lease(
         &self,
         name: &str,

@@ -349,6 +349,11 @@ pub struct Lease {
     pub fence: i64,
 }
 
+impl Lease {
+    /// Nobody asks for more. A lease that would hold for longer was given before a clock was set back.
+    pub const LONGEST: Duration = Duration::from_secs(600);
+}
+
 /// How a store is kept within bounds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreLimits {

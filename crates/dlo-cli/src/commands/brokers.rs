@@ -6,9 +6,9 @@ use std::sync::Arc;
 use dlo_core::broker::Broker;
 use dlo_core::time::Clock;
 
+use crate::clock::OfficeClock;
 use crate::config::{Config, Source};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::wire::SystemClock;
 
 /// A source, its broker and its dead-letter queue.
 #[derive(Debug, Clone)]
@@ -20,7 +20,7 @@ pub(super) struct Placed<'a> {
 
 /// Every broker under its name. Settings that cannot work are told with that name.
 pub(super) async fn connected(config: &Config) -> BTreeMap<String, Result<Arc<dyn Broker>, String>> {
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let clock: Arc<dyn Clock> = Arc::new(OfficeClock);
     let mut brokers = BTreeMap::new();
     for broker in &config.brokers {
         let Some(settings) = &broker.settings else { continue };

@@ -77,6 +77,7 @@ async fn serve(config: &Config) -> Outcome {
     let listen = config.server.listen;
     let listener = TcpListener::bind(listen).await.map_err(|cause| cannot_listen(listen, &cause))?;
     let store = wire::store(&config.server.storage, &config.server.limits).await?;
+    wire::set_clock(&store).await?;
     let (changes, changed) = mpsc::channel(1);
     let server =
         wire::server(config, store).await?.admission_log(Box::new(std::io::stderr())).changes(changed);

@@ -20,7 +20,6 @@ use dlo_core::replay::Settings;
 use dlo_core::teams::{Team, Teams};
 use dlo_core::time::{Clock, Timestamp};
 use dlo_core::units::HumanDuration;
-use dlo_runtime::SystemClock;
 use dlo_server::{ReplayRules, Schemas, Server, ServerConfig, SourceReplay, Switch, WrittenRules};
 use dlo_store::sqlite::SqliteStore;
 use dlo_store::{Deed, DynStore, GroupFilter, Page, StoreLimits};
@@ -29,6 +28,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::block_on::block_on;
+use crate::clock::OfficeClock;
 use crate::commands::demo::DemoOptions;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output::{count, say};
@@ -60,7 +60,7 @@ async fn tour(options: DemoOptions) -> Outcome {
     let home = Home::at(&options.data, options.fresh)?;
     let store = open(&home)?;
     home.begin_log()?;
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let clock: Arc<dyn Clock> = Arc::new(OfficeClock);
     let broker = story::broker(Arc::clone(&clock));
     let stop = CancellationToken::new();
     let staff = Staff::at_work(&broker, Arc::clone(&clock), address, &stop)?;

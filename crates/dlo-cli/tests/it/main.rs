@@ -9,6 +9,8 @@ mod check;
 #[cfg(test)]
 mod client;
 #[cfg(test)]
+mod clock_jumps;
+#[cfg(test)]
 mod consume;
 #[cfg(test)]
 mod dead_wires;

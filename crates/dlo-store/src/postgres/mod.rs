@@ -114,7 +114,7 @@ impl PostgresStore {
     ) -> Result<Vec<Inserted>, StoreError> {
         let mut client = self.pool.client_until(due).await?;
         let db = client.transaction().await.map_err(read_error)?;
-        leases::check(&db, &batch.leases, now).await?;
+        leases::check(&db, &batch.leases).await?;
         let inserted = write::insert(&db, batch, now, self.limits.groups_per_source).await?;
         db.commit().await.map_err(commit_error)?;
         Ok(inserted)
@@ -339,9 +339,9 @@ impl Store for PostgresStore {
         Ok(lease)
     }
 
-    async fn leases(&self, prefix: &str, now: Timestamp) -> Result<Vec<Lease>, StoreError> {
+    async fn leases(&self, prefix: &str, _now: Timestamp) -> Result<Vec<Lease>, StoreError> {
         let mut client = self.client().await?;
-        leases::all(&snapshot(&mut client).await?, prefix, now).await
+        leases::all(&snapshot(&mut client).await?, prefix).await
     }
 
     fn is_shared(&self) -> bool {

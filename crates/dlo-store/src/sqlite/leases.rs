@@ -1,4 +1,7 @@
 //! Leases: who works on what, until when. With one process they are seldom contended, but they keep the same promises.
+//!
+//! If the clock is set back while no process runs, a lease would hold for as much longer: one that runs out later than it can
+//! is taken as run out.
 
 use std::time::Duration;
 
@@ -13,7 +16,7 @@ const TAKE: &str = "
     INSERT INTO leases VALUES (?1, ?2, ?3, 1)
     ON CONFLICT (name) DO UPDATE SET
         fence = fence + (holder <> excluded.holder), holder = excluded.holder, until = excluded.until
-     WHERE holder = excluded.holder OR until <= ?4
+     WHERE holder = excluded.holder OR until <= ?4 OR until > excluded.until + (excluded.until - ?4) / 2
     RETURNING fence";
 
 pub(super) fn take(
@@ -49,9 +52,9 @@ pub(super) fn check(db: &Connection, leases: &[Lease], now: Timestamp) -> Result
 /// Every lease whose name begins with `prefix` and that has not run out.
 pub(super) fn all(db: &Connection, prefix: &str, now: Timestamp) -> Result<Vec<Lease>, StoreError> {
     let sql = "SELECT name, holder, until, fence FROM leases
-                WHERE substr(name, 1, length(?1)) = ?1 AND until > ?2 ORDER BY name";
+                WHERE substr(name, 1, length(?1)) = ?1 AND until > ?2 AND until <= ?3 ORDER BY name";
     let mut find = db.prepare_cached(sql).map_err(read_error)?;
-    find.query_map(params![prefix, now.as_micros()], |row| {
+    find.query_map(params![prefix, now.as_micros(), now.plus(Lease::LONGEST).as_micros()], |row| {
         Ok(Lease {
             name: row.get(0)?,
             holder: row.get(1)?,

@@ -63,7 +63,18 @@ pub(crate) static ALL: &[Tier] = &[
         "the dlo command: help, config, output, demo, promtool",
         &[
             Work::Tests(Tests::of("dlo-cli").target("dlo")),
-            Work::Tests(Tests::of("dlo-cli").target("it").skip(&["kill::", "drain::", "disk::", "trouble::", "guard::", "consume::", "stories::", "replay::"])),
+            Work::Tests(Tests::of("dlo-cli").target("it").skip(&[
+                "kill::",
+                "drain::",
+                "disk::",
+                "trouble::",
+                "dead_wires::",
+                "clock_jumps::",
+                "guard::",
+                "consume::",
+                "stories::",
+                "replay::",
+            ])),
         ],
     )
     .needs(&[Postgres, Prometheus, Curl, Redis])
@@ -119,16 +130,17 @@ pub(crate) static ALL: &[Tier] = &[
     .needs(&[Kafka, Rabbitmq, Redis, Nats, Sqs, Postgres, Python]),
     waits(
         "faults",
-        "kills and restarts of office, brokers and PostgreSQL, full disks: nothing is lost or duplicated, and trouble is seen",
+        "kills, restarts, full disks, silent connections, clocks that jump: nothing is lost, duplicated, held up or hidden",
         &[Work::Tests(
             Tests::of("dlo-cli")
                 .target("it")
-                .only(&["kill::", "drain::", "disk::", "trouble::"])
+                .only(&["kill::", "drain::", "disk::", "trouble::", "dead_wires::", "clock_jumps::"])
                 .skip(&["replay::", "disk::a_full_ext4"])
                 .threads(4),
         )],
     )
-    .needs(&[Kafka, Rabbitmq, Redis, Nats, Sqs, Postgres, Artemis, ActiveMq]),
+    .needs(&[Kafka, Rabbitmq, Redis, Nats, Sqs, Postgres, Artemis, ActiveMq])
+    .budget(330),
     waits(
         "guard",
         "what an intruder tries: bodies, origins, paths, downloads, the sidecar's port",
@@ -164,6 +176,17 @@ pub(crate) static ALL: &[Tier] = &[
         )],
     )
     .needs(&[Kafka, Rabbitmq]),
+        "long-faults",
+        "silent connections and clocks that jump, 10 rounds each (DLO_DEAD_WIRE_ROUNDS, DLO_CLOCK_ROUNDS)",
+        &[Work::Tests(
+            Tests::of("dlo-cli")
+                .target("it")
+                .only(&["dead_wires::", "clock_jumps::"])
+                .threads(3)
+                .env(&[("DLO_DEAD_WIRE_ROUNDS", "10"), ("DLO_CLOCK_ROUNDS", "10")]),
+        )],
+    )
+    .needs(&[Redis, Postgres]),
     full("features", "every feature of dlo compiles alone, and none", &[Work::Features]),
     full("mutants", "unit tests of dlo-core catch 97 % of the mutants of the files that decide", &[Work::Mutants])
         .needs(&[CargoMutants])

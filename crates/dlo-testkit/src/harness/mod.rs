@@ -25,6 +25,7 @@ pub mod pubsub;
 pub mod rabbitmq;
 pub mod redis;
 pub mod sqs;
+pub mod wall_clock;
 
 /// A port that nobody listens on at this moment.
 ///

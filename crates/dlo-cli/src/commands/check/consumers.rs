@@ -9,8 +9,8 @@ use dlo_runtime::push::PushHandler;
 
 use super::Finding;
 use super::brokers::weakness;
+use crate::clock::OfficeClock;
 use crate::config::{Config, Consumer};
-use crate::wire::SystemClock;
 
 /// Attempts that consumers make where the config says nothing of them.
 const ATTEMPTS: u32 = 5;
@@ -49,7 +49,7 @@ fn called(consumer: &Consumer) -> String {
 
 async fn handler(consumer: &Consumer) -> Finding {
     let (name, address) = (called(consumer), &consumer.push.handler);
-    let made = PushHandler::new(&consumer.push, Arc::new(SystemClock));
+    let made = PushHandler::new(&consumer.push, Arc::new(OfficeClock));
     let asked = match made {
         Ok(handler) => handler.is_there().await,
         Err(bad) => return Finding::missing("handler", format!("{name}: {bad}")),

@@ -18,9 +18,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::standing::{Board, Phase, Standing};
 use super::worker::{Worker, state};
+use crate::clock::OfficeClock;
 use crate::config::{Config, Consumer};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::wire::SystemClock;
 
 /// Everything that a worker was told. Another one of these is another worker.
 #[derive(Debug, Clone, PartialEq)]
@@ -111,7 +111,7 @@ impl Crew {
         if let Some((_, broker)) = self.brokers.get(name).filter(|(known, _)| known == settings) {
             return Ok(Arc::clone(broker));
         }
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let clock: Arc<dyn Clock> = Arc::new(OfficeClock);
         let made = dlo_brokers::connect(settings, clock).await;
         let made = made.map_err(|cause| Failure::failed(format!("broker `{name}`: {cause}")))?;
         self.brokers.insert(name.to_owned(), (settings.clone(), Arc::clone(&made)));

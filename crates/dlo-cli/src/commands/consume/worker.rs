@@ -16,8 +16,8 @@ use dlo_runtime::{Pause, Receipts};
 use tokio_util::sync::CancellationToken;
 
 use super::standing::{Phase, Standing};
+use crate::clock::OfficeClock;
 use crate::config::Consumer;
-use crate::wire::SystemClock;
 
 /// Pauses between two looks: the first, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -67,7 +67,7 @@ impl Worker {
     }
 
     async fn live(&self, pause: &mut Duration) -> Ended {
-        let handler = match PushHandler::new(&self.consumer.push, Arc::new(SystemClock)) {
+        let handler = match PushHandler::new(&self.consumer.push, Arc::new(OfficeClock)) {
             Ok(handler) => handler,
             Err(bad) => return Ended::Never(bad.to_string()),
         };

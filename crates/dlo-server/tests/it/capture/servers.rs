@@ -125,7 +125,7 @@ async fn a_server_that_lost_its_lease_writes_nothing() {
     let server = Mortal::start(&home, broker.spec()).await;
     until_held(&[&server], &[8]).await;
     let raw = home.raw().await;
-    let stolen = "UPDATE leases SET holder = 'thief', fence = fence + 1, until = until + 3600000000 WHERE name LIKE 'capture/lane/%'";
+    let stolen = "UPDATE leases SET holder = 'thief', fence = fence + 1, until = until + 2000000 WHERE name LIKE 'capture/lane/%'";
     raw.execute(stolen, &[]).await.unwrap();
     broker.publish((0..200).map(plain)).await;
     until_held(&[&server], &[0]).await;

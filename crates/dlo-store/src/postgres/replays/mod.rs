@@ -168,8 +168,8 @@ impl Replays for PostgresStore {
         write!(self, |db| outcome::settle(db, id, (numbers, how), deed, now))
     }
 
-    async fn mark(&self, run: &Run<'_>, mark: String, now: Timestamp) -> Result<(), StoreError> {
-        write!(self, |db| run::note(db, run, &mark, now))
+    async fn mark(&self, run: &Run<'_>, mark: String, _now: Timestamp) -> Result<(), StoreError> {
+        write!(self, |db| run::note(db, run, &mark))
     }
 
     async fn marked(&self, id: ReplayId) -> Result<Option<String>, StoreError> {

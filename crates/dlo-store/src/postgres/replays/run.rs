@@ -18,8 +18,8 @@ use crate::moves::Move;
 use crate::replays::{BYTES_AT_ONCE, Claimed, Conclusion, Run, SendEnd, ToSend};
 
 /// The replay of a run, if the run still has its lease; it keeps it until the transaction ends.
-async fn held(db: &Transaction<'_>, run: &Run<'_>, hold: Hold, now: Timestamp) -> Result<Head, StoreError> {
-    leases::check(db, std::slice::from_ref(run.lease), now).await?;
+async fn held(db: &Transaction<'_>, run: &Run<'_>, hold: Hold) -> Result<Head, StoreError> {
+    leases::check(db, std::slice::from_ref(run.lease)).await?;
     rows::head(db, run.id, hold).await
 }
 
@@ -29,7 +29,7 @@ pub(super) async fn claim(
     most: usize,
     now: Timestamp,
 ) -> Result<Claimed, StoreError> {
-    let head = held(db, run, Hold::Update, now).await?;
+    let head = held(db, run, Hold::Update).await?;
     let (row, next) = (head.row, head.next_claim);
     let mut answer = Claimed::default();
     if head.state.is_active() {
@@ -62,7 +62,7 @@ pub(super) async fn intend(
     most: usize,
     now: Timestamp,
 ) -> Result<Vec<ToSend>, StoreError> {
-    let head = held(db, run, Hold::Share, now).await?;
+    let head = held(db, run, Hold::Share).await?;
     let rest = "state IN (2, 3, 9) AND state = 2 AND NOT waits ORDER BY number LIMIT $2";
     let found = rows::items(db, rest, &[&head.row, &(most as i64)]).await?;
     let found: Vec<_> = found.iter().map(|found| (found.item.number as i64, found.item.letter.0)).collect();
@@ -92,7 +92,7 @@ pub(super) async fn intend_again(
     numbers: &[u64],
     now: Timestamp,
 ) -> Result<Vec<ToSend>, StoreError> {
-    let head = held(db, run, Hold::Share, now).await?;
+    let head = held(db, run, Hold::Share).await?;
     mark(db, head, &keys(numbers), Move::INTEND_AGAIN, now).await
 }
 
@@ -147,7 +147,7 @@ pub(super) async fn record(
     ends: &[(u64, SendEnd)],
     now: Timestamp,
 ) -> Result<(), StoreError> {
-    let head = held(db, run, Hold::Free, now).await?;
+    let head = held(db, run, Hold::Free).await?;
     let numbers: Vec<u64> = ends.iter().map(|(number, _)| *number).collect();
     let mut hand = Hand::of_run(db, head, &keys(&numbers), now).await?;
     for (number, end) in ends {
@@ -165,7 +165,7 @@ pub(super) async fn record(
 }
 
 pub(super) async fn doubt(db: &Transaction<'_>, run: &Run<'_>, now: Timestamp) -> Result<u64, StoreError> {
-    let head = held(db, run, Hold::Free, now).await?;
+    let head = held(db, run, Hold::Free).await?;
     let intended = rows::items(db, "state IN (2, 3, 9) AND state = 3", &[&head.row]).await?;
     let numbers: Vec<i64> = intended.iter().map(|found| found.item.number as i64).collect();
     Hand::of_run(db, head, &numbers, now).await?.take_all(Move::DOUBT).await
@@ -177,7 +177,7 @@ pub(super) async fn give_back(
     most: usize,
     now: Timestamp,
 ) -> Result<u64, StoreError> {
-    let head = held(db, run, Hold::Free, now).await?;
+    let head = held(db, run, Hold::Free).await?;
     let rest = "state IN (2, 3, 9) AND state = 2 ORDER BY number LIMIT $2";
     let claimed = rows::items(db, rest, &[&head.row, &(most as i64)]).await?;
     let numbers: Vec<i64> = claimed.iter().map(|found| found.item.number as i64).collect();
@@ -191,17 +191,12 @@ pub(super) async fn conclude(
     how: Conclusion,
     now: Timestamp,
 ) -> Result<u64, StoreError> {
-    let head = held(db, run, Hold::Free, now).await?;
+    let head = held(db, run, Hold::Free).await?;
     Hand::of_run(db, head, &keys(numbers), now).await?.take_all(how.as_move()).await
 }
 
-pub(super) async fn note(
-    db: &Transaction<'_>,
-    run: &Run<'_>,
-    mark: &str,
-    now: Timestamp,
-) -> Result<(), StoreError> {
-    let head = held(db, run, Hold::Update, now).await?;
+pub(super) async fn note(db: &Transaction<'_>, run: &Run<'_>, mark: &str) -> Result<(), StoreError> {
+    let head = held(db, run, Hold::Update).await?;
     db.execute("UPDATE replays SET mark = $2 WHERE seq = $1", &[&head.row, &escape(mark)])
         .await
         .map_err(read_error)?;

@@ -7,25 +7,40 @@ use dlo_store::{Batch, Checkpoint, Lease, StoreError};
 use super::Home;
 use crate::letters::{NOW, at, batch, letter};
 
-const TTL: Duration = Duration::from_millis(1_000);
+/// Outlives a test.
+const TTL: Duration = Duration::from_secs(60);
+/// Runs out at once. The clock of a shared store is its own, so a test cannot move it.
+const OVER: Duration = Duration::ZERO;
 
 pub(crate) async fn a_lease_is_held_by_one_until_it_runs_out(home: &dyn Home) {
     let store = home.open().await;
     let first = store.lease("capture", "one", TTL, at(0)).await.unwrap().unwrap();
-    assert_eq!((first.name.as_str(), first.holder.as_str(), first.until), ("capture", "one", at(1_000)));
+    assert_eq!((first.name.as_str(), first.holder.as_str(), first.until), ("capture", "one", at(60_000)));
     assert_eq!(store.lease("capture", "two", TTL, at(999)).await.unwrap(), None);
     // Another name is another lease.
     assert!(store.lease("replay", "two", TTL, at(999)).await.unwrap().is_some());
+    store.lease("capture", "one", OVER, at(1_000)).await.unwrap().unwrap();
     let second = store.lease("capture", "two", TTL, at(1_001)).await.unwrap().unwrap();
     assert!(second.fence > first.fence, "{first:?} {second:?}");
     assert_eq!(store.lease("capture", "one", TTL, at(1_500)).await.unwrap(), None);
+}
+
+/// A clock was set back: nobody is given a lease for an hour who asks for a minute.
+pub(crate) async fn a_lease_that_runs_out_later_than_it_can_is_not_held(home: &dyn Home) {
+    let (store, hour) = (home.open().await, Duration::from_secs(3_600));
+    let first = store.lease("capture", "one", hour, at(0)).await.unwrap().unwrap();
+    assert_eq!(store.leases("capture", at(1)).await.unwrap(), []);
+    let second = store.lease("capture", "two", TTL, at(1)).await.unwrap().unwrap();
+    assert!(second.fence > first.fence, "{first:?} {second:?}");
+    assert!(matches!(store.insert(under(&first, 1), at(2)).await, Err(StoreError::LeaseLost(_))));
+    assert_eq!(store.lease("capture", "one", TTL, at(2)).await.unwrap(), None);
 }
 
 pub(crate) async fn keeping_a_lease_does_not_change_its_fence(home: &dyn Home) {
     let store = home.open().await;
     let first = store.lease("capture", "one", TTL, at(0)).await.unwrap().unwrap();
     let kept = store.lease("capture", "one", TTL, at(500)).await.unwrap().unwrap();
-    assert_eq!((kept.fence, kept.until), (first.fence, at(1_500)));
+    assert_eq!((kept.fence, kept.until), (first.fence, at(60_500)));
     assert_eq!(store.lease("capture", "two", TTL, at(1_200)).await.unwrap(), None);
 }
 
@@ -73,6 +88,7 @@ pub(crate) async fn what_is_written_under_a_lost_lease_is_refused_whole(home: &d
     let first = store.lease("capture/orders", "one", TTL, at(0)).await.unwrap().unwrap();
     store.insert(under(&first, 1), at(999)).await.unwrap();
     // Run out, though nobody else has taken it.
+    store.lease("capture/orders", "one", OVER, at(1_000)).await.unwrap().unwrap();
     let refused = store.insert(under(&first, 2), at(1_000)).await;
     assert!(matches!(&refused, Err(StoreError::LeaseLost(name)) if name == "capture/orders"), "{refused:?}");
     let second = store.lease("capture/orders", "two", TTL, at(1_001)).await.unwrap().unwrap();
@@ -114,5 +130,8 @@ pub(crate) async fn leases_that_are_held_are_listed_by_the_beginning_of_their_na
     let names = |leases: Vec<Lease>| leases.into_iter().map(|l| (l.name, l.holder)).collect::<Vec<_>>();
     let listed = names(store.leases("a/", at(1)).await.unwrap());
     assert_eq!(listed, [("a/1".into(), "one".into()), ("a/2".into(), "two".into())]);
-    assert_eq!(names(store.leases("a/", at(1_000)).await.unwrap()), []);
+    for (name, holder) in [("a/2", "two"), ("a/1", "one")] {
+        store.lease(name, holder, OVER, at(1)).await.unwrap().unwrap();
+    }
+    assert_eq!(names(store.leases("a/", at(2)).await.unwrap()), []);
 }

@@ -157,6 +157,7 @@ macro_rules! conformance {
             }
             leases {
                 a_lease_is_held_by_one_until_it_runs_out
+                a_lease_that_runs_out_later_than_it_can_is_not_held
                 keeping_a_lease_does_not_change_its_fence
                 a_lease_given_back_can_be_taken_at_once
                 one_of_many_gets_the_lease

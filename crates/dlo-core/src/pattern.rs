@@ -132,6 +132,10 @@ impl Patterns {
         Ok(patterns)
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.names.is_empty() && self.globs.is_empty()
+    }
+
     pub fn matches(&self, text: &str) -> bool {
         self.names.contains(text) || self.globs.iter().any(|glob| glob.matches(text))
     }

@@ -13,11 +13,13 @@ mod lex;
 mod limits;
 mod parse;
 mod show;
+mod shown;
 
 pub use error::{Problem, QueryError};
 pub use expiry::{Ageing, End, Expiry, SOON};
 pub use fields::{FIELDS, Field, Named, Values};
 pub use limits::ReplayLimits;
+pub use shown::ShownBy;
 
 use crate::id::{GroupId, LetterId};
 use crate::letter::Status;
@@ -92,6 +94,14 @@ pub enum Matcher {
     },
     /// A word, or words that stand next to each other, in error text or payload.
     Text(String),
+    // What a person asks while values are masked.
+    /// It asks for a hidden value: no letter has it.
+    Hidden(Box<Matcher>),
+    /// Words or a field of the payload, looked for in what these rules show.
+    Shown {
+        inner: Box<Matcher>,
+        by: ShownBy,
+    },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

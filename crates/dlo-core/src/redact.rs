@@ -3,10 +3,12 @@
 //! Three kinds of rules: fields of JSON payloads by path, headers by name, and patterns in any text. Masking never fails
 //! and errs on the dark side: where rules name fields and the payload cannot be read as JSON, or is too large to be
 //! looked through, the whole payload is hidden, because a broken document is just where a secret would slip out.
-//! A masked JSON document is a view: its fields may stand in another order.
+//! Of a JSON document every byte that is not hidden stays: order, spelling, and names that an object has twice.
 
 mod detect;
+mod document;
 mod path;
+mod stand_in;
 
 use std::borrow::Cow;
 
@@ -19,7 +21,9 @@ use crate::message::{Header, Headers};
 use crate::pattern::{OneOrMany, PATTERNS, Patterns, RuleError, expression};
 
 pub use detect::Detector;
+use document::{Replace, rewrite};
 use path::{FieldPath, Places};
+pub use stand_in::{COPIES, without_stand_ins};
 
 /// What stands in the place of what is hidden.
 pub const MASK: &str = "***";
@@ -118,17 +122,41 @@ impl Redactor {
         if payload.len() > LOOKED_THROUGH {
             return hidden(payload, "too large to be masked");
         }
-        match serde_json::from_slice::<Value>(payload) {
-            Ok(mut document) => {
-                if !self.mask_value(&mut document, &Places::start(&self.fields)) {
-                    return Cow::Borrowed(payload);
-                }
-                // A document that was read can be written.
-                serde_json::to_vec(&document).map_or_else(|_| hidden(payload, "not masked"), Cow::Owned)
-            }
+        match rewrite(payload, &self.fields, &mut Masks(self)) {
+            Ok(None) => Cow::Borrowed(payload),
+            Ok(Some(masked)) => Cow::Owned(masked.into_bytes()),
             Err(_) if self.fields.is_empty() => self.bytes_as_text(payload),
             Err(_) => hidden(payload, "no JSON, so its fields cannot be masked"),
         }
+    }
+
+    /// Whether there is no rule.
+    pub fn is_empty(&self) -> bool {
+        self.headers.is_empty() && !self.looks_into_payloads()
+    }
+
+    /// Whether anything of a payload may be hidden.
+    pub fn looks_into_payloads(&self) -> bool {
+        !(self.fields.is_empty() && self.patterns.is_empty() && self.detect.is_empty())
+    }
+
+    /// Whether a part of this text is hidden where it is shown.
+    pub fn hides_text(&self, text: &str) -> bool {
+        matches!(self.text(text), Cow::Owned(_))
+    }
+
+    /// Whether the values of headers of this name are hidden.
+    pub fn hides_header(&self, name: &str) -> bool {
+        self.headers.matches(&name.to_ascii_lowercase())
+    }
+
+    /// Whether the field of a payload at this path is hidden, by itself or with what it is part of.
+    pub fn hides_field(&self, path: &[String]) -> bool {
+        let mut places = Places::start(&self.fields);
+        path.iter().any(|name| {
+            places = places.enter(name);
+            places.reached() || self.hides_text(name)
+        })
     }
 
     /// Patterns on bytes that may be text; as they are when nothing matches.
@@ -138,47 +166,24 @@ impl Redactor {
             Cow::Owned(masked) => Cow::Owned(masked.into_bytes()),
         }
     }
+}
 
-    /// Masks in place; says whether anything changed. The depth is bounded by the JSON reader's own limit.
-    fn mask_value(&self, value: &mut Value, places: &Places<'_>) -> bool {
-        if places.reached() {
-            *value = Value::from(MASK);
-            return true;
-        }
-        let masked = match value {
-            Value::Object(fields) => return self.mask_object(fields, places),
-            Value::Array(items) => {
-                let mut changed = false;
-                for item in items {
-                    changed |= self.mask_value(item, places);
-                }
-                return changed;
-            }
-            Value::String(text) => owned(self.text(text)),
-            // A card number may well be sent as a number.
-            Value::Number(number) => owned(self.text(&number.to_string())),
-            Value::Bool(_) | Value::Null => None,
-        };
-        masked.map(|masked| *value = Value::from(masked)).is_some()
+/// Puts the mask in the place of what is hidden.
+struct Masks<'r>(&'r Redactor);
+
+impl Replace for Masks<'_> {
+    fn value(&mut self, _: &str) -> Option<String> {
+        Some(Value::from(MASK).to_string())
     }
 
-    fn mask_object(&self, fields: &mut serde_json::Map<String, Value>, places: &Places<'_>) -> bool {
-        let mut changed = false;
-        let mut renamed = Vec::new();
-        for (name, value) in fields.iter_mut() {
-            changed |= self.mask_value(value, &places.enter(name));
-            // A name can be a secret too: `{"jane@example.com": {…}}`.
-            if let Some(masked) = owned(self.text(name)) {
-                renamed.push((name.clone(), masked));
-            }
-        }
-        for (name, masked) in renamed {
-            if let Some(value) = fields.remove(&name) {
-                fields.insert(masked, value);
-                changed = true;
-            }
-        }
-        changed
+    /// A card number may well be sent as a number.
+    fn scalar(&mut self, text: &str, _: bool) -> Option<String> {
+        self.name(text)
+    }
+
+    /// A name can be a secret too: `{"jane@example.com": {…}}`.
+    fn name(&mut self, name: &str) -> Option<String> {
+        owned(self.0.text(name)).map(|masked| Value::from(masked).to_string())
     }
 }
 

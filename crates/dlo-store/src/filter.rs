@@ -36,16 +36,12 @@ pub(crate) struct Filter<'q> {
 
 impl<'q> Filter<'q> {
     pub(crate) fn new(query: &'q Query) -> Self {
-        let folded = |term: &Term| match &term.matcher {
-            Matcher::Text(text) => words::fold(text),
-            _ => String::new(),
-        };
         let mut filter = Self {
             terms: &query.terms,
             quick: Vec::new(),
             exact: Vec::new(),
             texts: Vec::new(),
-            folded: query.terms.iter().map(folded).collect(),
+            folded: query.terms.iter().map(|term| text_of(&term.matcher)).collect(),
         };
         for term in query.terms.iter().filter(|term| !term.negated) {
             filter.take_tokens(&term.matcher);
@@ -73,6 +69,8 @@ impl<'q> Filter<'q> {
                 self.exact.push(words::exact_hash(&words::payload_field(path), value.as_bytes()));
             }
             Matcher::Text(text) => self.texts.push(words::fold(text)),
+            // What is shown is a part of what is stored: the index of that finds it.
+            Matcher::Shown { inner, .. } => self.take_tokens(inner),
             _ => {}
         }
     }
@@ -92,6 +90,9 @@ impl<'q> Filter<'q> {
         self.terms.iter().zip(&self.folded).any(|(term, folded)| match &term.matcher {
             Matcher::Header { .. } | Matcher::Payload { .. } => true,
             Matcher::Text(_) => term.negated || !words::contains(&letter.error_message, folded),
+            Matcher::Shown { by, .. } => {
+                folded.is_empty() || term.negated || !by.contains(&letter.error_message, folded)
+            }
             Matcher::Expiring(expiry) => expiry.reads_blocks(),
             _ => false,
         })
@@ -117,6 +118,8 @@ impl<'q> Filter<'q> {
             self.terms.iter().all(|term| match &term.matcher {
                 Matcher::Status(wanted) => (wanted == status) != term.negated,
                 Matcher::Expiring(_) => term.negated || *status == Status::Open,
+                // No letter has it, so none needs to be looked at.
+                Matcher::Hidden(_) => term.negated,
                 _ => true,
             })
         };
@@ -181,6 +184,7 @@ impl<'q> Filter<'q> {
                     | Matcher::Class(_)
                     | Matcher::Consumer(_)
                     | Matcher::Owner(_)
+                    | Matcher::Hidden(_)
             )
         })
     }
@@ -289,7 +293,17 @@ fn row_says(letter: &Letter, matcher: &Matcher) -> Option<bool> {
         Matcher::Correlation(wanted) => is(&letter.correlation_id, wanted),
         Matcher::Message(wanted) => is(&letter.origin.message_id, wanted),
         Matcher::Trace(wanted) => is(&letter.trace_id, wanted),
-        Matcher::Header { .. } | Matcher::Payload { .. } | Matcher::Text(_) => None,
+        Matcher::Hidden(_) => Some(false),
+        Matcher::Header { .. } | Matcher::Payload { .. } | Matcher::Text(_) | Matcher::Shown { .. } => None,
+    }
+}
+
+/// The folded text that a term asks for; empty where it asks for none.
+fn text_of(matcher: &Matcher) -> String {
+    match matcher {
+        Matcher::Text(text) => words::fold(text),
+        Matcher::Shown { inner, .. } => text_of(inner),
+        _ => String::new(),
     }
 }
 
@@ -306,12 +320,15 @@ fn block_says(letter: &Letter, cold: &Cold, matcher: &Matcher, folded: &str) -> 
         })),
         Matcher::Payload { path, value } => Some(words::payload_has(&cold.payload.0, path, value)),
         Matcher::Expiring(expiry) if expiry.reads_blocks() => Some(expires(letter, expiry, &|term| {
-            let folded = || match &term.matcher {
-                Matcher::Text(text) => words::fold(text),
-                _ => String::new(),
-            };
-            row_says(letter, &term.matcher).or_else(|| block_says(letter, cold, &term.matcher, &folded()))
+            row_says(letter, &term.matcher)
+                .or_else(|| block_says(letter, cold, &term.matcher, &text_of(&term.matcher)))
         })),
+        Matcher::Shown { by, .. } if !folded.is_empty() => {
+            Some(by.contains(&letter.error_message, folded) || by.payload_contains(&cold.payload.0, folded))
+        }
+        Matcher::Shown { inner, by } => {
+            Some(by.is_read(&cold.payload.0) && block_says(letter, cold, inner, folded) == Some(true))
+        }
         Matcher::Text(_) => Some(
             words::contains(&letter.error_message, folded)
                 || words::contains(&words::scanned(&cold.payload.0), folded),

@@ -22,7 +22,7 @@ use dlo_core::group::Group;
 use dlo_core::id::{GroupId, LetterId};
 use dlo_core::letter::{LetterDetail, Step};
 use dlo_core::query::complete::Known;
-use dlo_core::query::{Named, Query};
+use dlo_core::query::{Named, Query, ShownBy};
 use dlo_core::time::Timestamp;
 
 mod audit_row;
@@ -124,8 +124,15 @@ pub trait Store: replays::Replays + triage::Triage + triage::Splits {
     async fn causes(&self, source: Option<&str>) -> Result<Vec<CauseCount>, StoreError>;
 
     /// Names that groups with letters carry, for somebody who types one: those that contain `typed` without regard to
-    /// case, those that begin with it first, of these the ones with the most open letters. At most `most`.
-    async fn names(&self, named: &[Named], typed: &str, most: usize) -> Result<Vec<Known>, StoreError>;
+    /// case, those that begin with it first, of these the ones with the most open letters. At most `most`. A name that
+    /// these rules hide is left out before they are counted; sources, queues and owners are never hidden.
+    async fn names(
+        &self,
+        named: &[Named],
+        typed: &str,
+        shown_by: Option<&ShownBy>,
+        most: usize,
+    ) -> Result<Vec<Known>, StoreError>;
 
     /// Sets the owner of every group anew by `owner_of`, except where a person said whose it is; returns how many changed.
     /// A merged group has its head's owner. Run at start and when rules change.

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use dlo_core::group::{Group, GroupDeed, GroupStatus, StatusCounts};
 use dlo_core::id::{GroupId, LetterId};
 use dlo_core::letter::{Letter, NewLetter, Status, Step};
+use dlo_core::query::ShownBy;
 use dlo_core::replay::ReplayState;
 use dlo_core::time::Timestamp;
 use serde::Serialize;
@@ -131,6 +132,8 @@ pub struct GroupFilter {
     /// Only groups with an open letter that failed before.
     pub open_since: Option<Timestamp>,
     pub order: GroupOrder,
+    /// Names and words are compared with what these rules show.
+    pub shown_by: Option<ShownBy>,
 }
 
 /// A payload with what is needed to show it.

@@ -6,8 +6,8 @@ use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use dlo_core::query::Named;
 use dlo_core::query::complete::{Known, fits};
+use dlo_core::query::{Named, ShownBy};
 
 /// Collects names while groups go by.
 pub(crate) struct Names<'g> {
@@ -25,11 +25,15 @@ impl<'g> Names<'g> {
         *self.open.entry((named, name.into())).or_default() += open;
     }
 
-    /// Those that fit, the best first. A name that many groups carry is held against the text once.
-    pub(crate) fn best(self, most: usize) -> Vec<Known> {
+    /// Those that fit and are shown, the best first. A name that many groups carry is compared with the text once.
+    pub(crate) fn best(self, shown_by: Option<&ShownBy>, most: usize) -> Vec<Known> {
         let Self { typed, open } = self;
         let fitting = open.into_iter().filter_map(|((named, name), open)| {
             let rank = fits(&name, &typed)?;
+            let is_address = matches!(named, Named::Source | Named::Queue | Named::Owner);
+            if !is_address && shown_by.is_some_and(|by| by.0.hides_text(&name)) {
+                return None;
+            }
             Some((rank, Known { named, name: name.into_owned(), open }))
         });
         let mut best: Vec<(u8, Known)> = fitting.collect();

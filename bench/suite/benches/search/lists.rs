@@ -57,7 +57,7 @@ pub(crate) async fn run(data: &Path, count: u64) {
                 "groups" => drop(store.groups(&GroupFilter::default(), &Page::first(50)).await.expect(what)),
                 "stats" => drop(store.stats().await.expect(what)),
                 "causes" => drop(store.causes(None).await.expect(what)),
-                "names" => drop(store.names(&Named::ALL, "e", OFFERED).await.expect(what)),
+                "names" => drop(store.names(&Named::ALL, "e", None, OFFERED).await.expect(what)),
                 "audit" => drop(store.audit(&Page::first(50)).await.expect(what)),
                 _ => drop(store.replays(None, &Page::first(50)).await.expect(what)),
             }

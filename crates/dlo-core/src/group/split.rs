@@ -112,7 +112,9 @@ fn unsteady(matcher: &Matcher) -> Option<&'static str> {
         | Matcher::Trace(_)
         | Matcher::Header { .. }
         | Matcher::Payload { .. }
-        | Matcher::Text(_) => None,
+        | Matcher::Text(_)
+        | Matcher::Hidden(_)
+        | Matcher::Shown { .. } => None,
     }
 }
 

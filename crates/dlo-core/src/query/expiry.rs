@@ -120,7 +120,10 @@ impl Expiry {
     /// Whether a rule looks into headers, payloads or texts.
     pub fn reads_blocks(&self) -> bool {
         let reads = |term: &Term| {
-            matches!(term.matcher, Matcher::Header { .. } | Matcher::Payload { .. } | Matcher::Text(_))
+            matches!(
+                term.matcher,
+                Matcher::Header { .. } | Matcher::Payload { .. } | Matcher::Text(_) | Matcher::Shown { .. }
+            )
         };
         self.rules.iter().any(|rule| rule.terms.iter().any(reads))
     }

@@ -72,6 +72,7 @@ impl Display for Matcher {
             }
             Self::Text(words) if words.starts_with('-') => f.write_str(&quoted(words)),
             Self::Text(words) => f.write_str(&part(words, &[':'])),
+            Self::Hidden(inner) | Self::Shown { inner, .. } => inner.fmt(f),
         }
     }
 }

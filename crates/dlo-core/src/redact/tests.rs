@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::message::{Message, Payload};
 
 fn redactor(json: &str) -> Redactor {
     Redactor::compile(&serde_json::from_str(json).unwrap()).unwrap()
@@ -46,7 +47,79 @@ fn a_payload_that_is_no_json_is_hidden_whole_where_fields_are_named() {
 fn patterns_reach_values_names_and_numbers() {
     let rules = r#"{"patterns":["ACC-[0-9]+"],"detect":["card","email"]}"#;
     let payload = r#"{"a":"see ACC-77","card":4111111111111111,"jane@example.com":true}"#;
-    assert_eq!(masked(rules, payload), r#"{"***":true,"a":"see ***","card":"***"}"#);
+    assert_eq!(masked(rules, payload), r#"{"a":"see ***","card":"***","***":true}"#);
+}
+
+#[test]
+fn a_name_that_an_object_has_twice_is_hidden_twice() {
+    let payload = r#"{"card":"4111111111111111", "card" : 1, "id":1.10}"#;
+    assert_eq!(masked(r#"{"fields":["card"]}"#, payload), r#"{"card":"***", "card" : "***", "id":1.10}"#);
+    let payload = r#"{"note":"4111111111111111","note":"none"}"#;
+    assert_eq!(masked(r#"{"detect":["card"]}"#, payload), r#"{"note":"***","note":"none"}"#);
+}
+
+#[test]
+fn a_number_is_masked_by_its_own_digits_and_a_text_by_what_its_escapes_mean() {
+    let rules = r#"{"patterns":["4{20}"]}"#;
+    assert_eq!(masked(rules, r#"{"n":44444444444444444444444}"#), r#"{"n":"***444"}"#);
+    assert_eq!(masked(r#"{"detect":["email"]}"#, r#"["jane\u0040example.com"]"#), r#"["***"]"#);
+    assert_eq!(
+        masked(r#"{"fields":["c\u0061rd"]}"#.replace("\\u0061", "a").as_str(), r#"{"c\u0061rd":1}"#),
+        r#"{"c\u0061rd":"***"}"#
+    );
+}
+
+#[test]
+fn a_document_that_is_nested_too_deep_is_hidden_whole() {
+    let deep = format!("{}1{}", "[".repeat(1_000), "]".repeat(1_000));
+    assert!(masked(r#"{"fields":["card"]}"#, &deep).starts_with("*** ("));
+}
+
+#[test]
+fn what_a_query_may_not_ask_for_is_known_beforehand() {
+    let rules = redactor(r#"{"fields":["customer.card","**.iban"],"headers":["x-key"],"detect":["card"]}"#);
+    let path = |text: &str| text.split('.').map(String::from).collect::<Vec<_>>();
+    for hidden in ["customer.card", "customer.card.number", "a.b.iban", "a.4111111111111111.b"] {
+        assert!(rules.hides_field(&path(hidden)), "{hidden}");
+    }
+    assert!(!rules.hides_field(&path("customer")) && !rules.hides_field(&path("card")));
+    assert!(rules.hides_header("X-KEY") && !rules.hides_header("x-keys"));
+    assert!(rules.hides_text("card 4111 1111 1111 1111") && !rules.hides_text("card 4111"));
+    assert!(Redactor::default().is_empty() && !rules.is_empty());
+}
+
+#[test]
+fn copies_differ_wherever_something_is_hidden_and_nowhere_else() {
+    let rules = redactor(r#"{"fields":["card","customer"],"headers":["authorization"],"detect":["email"]}"#);
+    let payload = r#"{"card":"4111111111111111","paid":true,"customer":{"pin":7,"vip":true,"tags":["a"]},"to":"for jane@example.com"}"#;
+    let mut message = Message {
+        payload: Payload::from(payload),
+        key: Some(Payload::from("jane@example.com")),
+        ..Message::default()
+    };
+    message.headers.push_text("authorization", "Bearer abcdefgh");
+    message.headers.push_text("x-tenant", "eu");
+    let copies: Vec<Message> = (0..COPIES).map(|copy| rules.stand_in(&message, copy).unwrap()).collect();
+    let read = |copy: &Message| serde_json::from_slice::<Value>(&copy.payload.0).unwrap();
+    for pair in [[0, 1], [1, 2], [0, 2]] {
+        let [one, other] = pair.map(|copy| read(&copies[copy]));
+        assert_eq!(one["paid"], other["paid"]);
+        for field in ["card", "customer", "to"] {
+            assert_ne!(one[field], other[field], "{field}");
+        }
+        assert_ne!(one["card"].as_str().unwrap().len(), other["card"].as_str().unwrap().len());
+        let [one, other] = pair.map(|copy| &copies[copy]);
+        assert_ne!(one.key, other.key);
+        assert_eq!(one.headers.0[1], other.headers.0[1]);
+        assert_ne!(one.headers.0[0], other.headers.0[0]);
+    }
+    let all = copies.iter().map(|copy| format!("{copy:?}")).collect::<String>();
+    assert!(!all.contains("4111") && !all.contains("jane") && !all.contains("abcdefgh"));
+    assert!(read(&copies[0])["card"].as_str().unwrap().parse::<u64>().is_ok(), "digits stay digits");
+    assert!(read(&copies[0])["customer"]["pin"].is_u64());
+    let to = read(&copies[1])["to"].as_str().unwrap().to_owned();
+    assert_eq!(without_stand_ins(&to), "for ***");
+    assert_eq!(without_stand_ins("maskzq plain"), "maskzq plain");
 }
 
 #[test]

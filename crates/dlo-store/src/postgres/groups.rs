@@ -6,8 +6,8 @@ use deadpool_postgres::Transaction;
 use dlo_core::group::{Group, StatusCounts};
 use dlo_core::id::GroupId;
 use dlo_core::letter::Status;
-use dlo_core::query::Named;
 use dlo_core::query::complete::Known;
+use dlo_core::query::{Named, ShownBy};
 use dlo_core::time::Timestamp;
 use tokio_postgres::Row;
 use uuid::Uuid;
@@ -197,6 +197,7 @@ pub(super) async fn names(
     db: &Transaction<'_>,
     named: &[Named],
     typed: &str,
+    shown_by: Option<&ShownBy>,
     most: usize,
 ) -> Result<Vec<Known>, StoreError> {
     let mut names = Names::new(typed);
@@ -220,7 +221,7 @@ pub(super) async fn names(
             }
         }
     }
-    Ok(names.best(most))
+    Ok(names.best(shown_by, most))
 }
 
 pub(super) async fn stats(db: &Transaction<'_>) -> Result<Stats, StoreError> {

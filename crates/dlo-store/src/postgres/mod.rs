@@ -15,7 +15,7 @@ use dlo_core::group::Group;
 use dlo_core::id::{GroupId, LetterId};
 use dlo_core::letter::{LetterDetail, Step};
 use dlo_core::query::complete::Known;
-use dlo_core::query::{Named, Query};
+use dlo_core::query::{Named, Query, ShownBy};
 use dlo_core::time::Timestamp;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
@@ -296,9 +296,15 @@ impl Store for PostgresStore {
         groups::causes(&snapshot(&mut client).await?, source).await
     }
 
-    async fn names(&self, named: &[Named], typed: &str, most: usize) -> Result<Vec<Known>, StoreError> {
+    async fn names(
+        &self,
+        named: &[Named],
+        typed: &str,
+        shown_by: Option<&ShownBy>,
+        most: usize,
+    ) -> Result<Vec<Known>, StoreError> {
         let mut client = self.client().await?;
-        groups::names(&snapshot(&mut client).await?, named, typed, most).await
+        groups::names(&snapshot(&mut client).await?, named, typed, shown_by, most).await
     }
 
     async fn assign_owners(

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use dlo_core::group::{Group, StatusCounts};
 use dlo_core::id::GroupId;
 use dlo_core::letter::Status;
-use dlo_core::query::Named;
 use dlo_core::query::complete::Known;
+use dlo_core::query::{Named, ShownBy};
 use dlo_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -111,7 +111,13 @@ pub(super) fn causes(shared: &Shared, source: Option<&str>) -> Vec<CauseCount> {
     shown.map(|((event_type, error_class), counts)| CauseCount { event_type, error_class, counts }).collect()
 }
 
-pub(super) fn names(shared: &Shared, named: &[Named], typed: &str, most: usize) -> Vec<Known> {
+pub(super) fn names(
+    shared: &Shared,
+    named: &[Named],
+    typed: &str,
+    shown_by: Option<&ShownBy>,
+    most: usize,
+) -> Vec<Known> {
     shared.catalog(|catalog| {
         let mut names = Names::new(typed);
         for group in catalog.groups.values().filter(|group| group.counts.total() > 0) {
@@ -121,7 +127,7 @@ pub(super) fn names(shared: &Shared, named: &[Named], typed: &str, most: usize) 
                 }
             }
         }
-        names.best(most)
+        names.best(shown_by, most)
     })
 }
 

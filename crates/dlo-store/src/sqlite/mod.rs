@@ -14,7 +14,7 @@ use dlo_core::group::Group;
 use dlo_core::id::{GroupId, LetterId};
 use dlo_core::letter::{LetterDetail, Step};
 use dlo_core::query::complete::Known;
-use dlo_core::query::{Named, Query};
+use dlo_core::query::{Named, Query, ShownBy};
 use dlo_core::time::Timestamp;
 use rusqlite::Connection;
 use tokio::sync::oneshot;
@@ -254,8 +254,14 @@ impl Store for SqliteStore {
         Ok(groups::causes(&self.shared, source))
     }
 
-    async fn names(&self, named: &[Named], typed: &str, most: usize) -> Result<Vec<Known>, StoreError> {
-        Ok(groups::names(&self.shared, named, typed, most))
+    async fn names(
+        &self,
+        named: &[Named],
+        typed: &str,
+        shown_by: Option<&ShownBy>,
+        most: usize,
+    ) -> Result<Vec<Known>, StoreError> {
+        Ok(groups::names(&self.shared, named, typed, shown_by, most))
     }
 
     async fn assign_owners(

@@ -3,6 +3,7 @@
 use dlo_core::group::Group;
 use dlo_core::id::GroupId;
 use dlo_core::letter::Status;
+use dlo_core::query::ShownBy;
 use dlo_core::time::Timestamp;
 use uuid::Uuid;
 
@@ -29,16 +30,19 @@ pub(crate) fn holds(filter: &GroupFilter, group: &Group) -> bool {
 
 /// Whether a group goes by the names that are wanted. A family is wanted if one of it does, the head or a member.
 pub(crate) fn is_named(filter: &GroupFilter, group: &Group) -> bool {
-    let is = |wanted: &Option<String>, found: Option<&String>| wanted.is_none() || wanted.as_ref() == found;
-    is(&filter.source, Some(&group.source))
+    let is_hidden = |name: &String| filter.shown_by.as_ref().is_some_and(|by| by.0.hides_text(name));
+    let is = |wanted: &Option<String>, found: Option<&String>| {
+        wanted.as_ref().is_none_or(|wanted| Some(wanted) == found && !is_hidden(wanted))
+    };
+    filter.source.as_ref().is_none_or(|wanted| *wanted == group.source)
         && is(&filter.event_type, group.event_type.as_ref())
         && is(&filter.error_class, group.error_class.as_ref())
         && is(&filter.consumer, group.consumer.as_ref())
-        && filter.text.as_deref().is_none_or(|text| mentions(group, text))
+        && filter.text.as_deref().is_none_or(|text| mentions(group, text, filter.shown_by.as_ref()))
 }
 
 /// Whether every word stands somewhere in what names the group, whatever its case.
-fn mentions(group: &Group, text: &str) -> bool {
+fn mentions(group: &Group, text: &str, shown_by: Option<&ShownBy>) -> bool {
     let named = [
         Some(&group.source),
         Some(&group.queue),
@@ -47,7 +51,11 @@ fn mentions(group: &Group, text: &str) -> bool {
         group.error_class.as_ref(),
         Some(&group.template),
     ];
-    let haystack = named.into_iter().flatten().map(|word| word.to_lowercase()).collect::<Vec<_>>().join("\n");
+    let shown = |word: &String| match shown_by {
+        Some(by) => by.0.text(word).to_lowercase(),
+        None => word.to_lowercase(),
+    };
+    let haystack = named.into_iter().flatten().map(shown).collect::<Vec<_>>().join("\n");
     text.to_lowercase().split_whitespace().all(|word| haystack.contains(word))
 }
 

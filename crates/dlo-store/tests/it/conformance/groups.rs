@@ -249,7 +249,7 @@ pub(crate) async fn names_are_offered_to_whoever_types_one(home: &dyn Home) {
     // Past the cap: these words stand in letters alone.
     insert(&store, vec![of_class(7, "KeyA"), of_class(8, "KeyB"), of_class(9, "KeyC")]).await;
     let names = async |named: &[Named], typed: &str, most: usize| {
-        let known = store.names(named, typed, most).await.unwrap();
+        let known = store.names(named, typed, None, most).await.unwrap();
         known.into_iter().map(|known| (known.name, known.open)).collect::<Vec<_>>()
     };
     let pairs = |pairs: &[(&str, u64)]| pairs.iter().map(|(n, c)| (n.to_string(), *c)).collect::<Vec<_>>();

@@ -13,6 +13,7 @@ pub(crate) mod families;
 pub(crate) mod groups;
 pub(crate) mod insert;
 pub(crate) mod leases;
+pub(crate) mod masked;
 pub(crate) mod numbers;
 pub(crate) mod order;
 pub(crate) mod pages;
@@ -146,6 +147,10 @@ macro_rules! conformance {
                 a_page_holds_as_many_as_asked
                 a_page_goes_on_until_something_stands_on_it
                 a_foreign_cursor_is_refused
+            }
+            masked {
+                what_is_masked_is_not_found_and_what_is_shown_is
+                names_and_groups_are_chosen_by_what_is_shown
             }
             search {
                 every_matcher_finds_what_it_names_before_and_after_indexing

@@ -133,6 +133,8 @@ pub(crate) fn server_config(config: &Config) -> Outcome<ServerConfig> {
             json_body: limits.body,
             items: limits.items,
             grace: limits.grace,
+            body_timeout: limits.unsent,
+            write_timeout: limits.unread,
             ..HttpLimits::default()
         },
         scratch: match &config.server.storage {

@@ -2,12 +2,14 @@
 //!
 //! At tens of thousands of letters a second a line must cost little: what is known before the commit is
 //! written into one buffer for the whole batch, ids are filled in afterwards, and the sink is written once.
-//! No line carries payload, key, header or error text: those may be secret, names and numbers are not.
+//! No line carries payload, key, header or error text, and masking rules apply to the names.
 
+use std::borrow::Cow;
 use std::io::Write;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use dlo_core::letter::NewLetter;
+use dlo_core::redact::Redactor;
 use dlo_core::time::Timestamp;
 use dlo_store::Inserted;
 use serde::Serialize;
@@ -33,13 +35,19 @@ struct Fields<'a> {
     group_id: &'a dlo_core::id::GroupId,
     source: &'a str,
     queue: &'a str,
-    consumer: Option<&'a str>,
-    event_type: Option<&'a str>,
-    error_class: Option<&'a str>,
+    consumer: Option<Cow<'a, str>>,
+    event_type: Option<Cow<'a, str>>,
+    error_class: Option<Cow<'a, str>>,
     reason: dlo_core::reason::Reason,
     verdict: dlo_core::verdict::VerdictKind,
     attempts: u32,
-    replay_id: Option<&'a str>,
+    replay_id: Option<Cow<'a, str>>,
+}
+
+/// A name as it may be shown.
+fn shown<'a>(name: &'a Option<String>, rules: Option<&Redactor>) -> Option<Cow<'a, str>> {
+    let name = name.as_deref()?;
+    Some(rules.map_or(Cow::Borrowed(name), |rules| rules.text(name)))
 }
 
 impl AdmissionLog {
@@ -52,7 +60,7 @@ impl AdmissionLog {
     }
 
     /// What the lines of a batch will say, gathered before the store takes the letters.
-    pub(crate) fn prepare(&self, letters: &[NewLetter]) -> Lines {
+    pub(crate) fn prepare(&self, letters: &[NewLetter], rules: Option<&Redactor>) -> Lines {
         let mut lines = Lines::default();
         if self.0.is_none() {
             return lines;
@@ -63,13 +71,13 @@ impl AdmissionLog {
                 group_id: &letter.fingerprint.group,
                 source: &letter.source,
                 queue: &letter.origin.queue,
-                consumer: letter.consumer.as_deref(),
-                event_type: letter.event_type.as_deref(),
-                error_class: letter.error_class.as_deref(),
+                consumer: shown(&letter.consumer, rules),
+                event_type: shown(&letter.event_type, rules),
+                error_class: shown(&letter.error_class, rules),
                 reason: letter.reason,
                 verdict: letter.verdict,
                 attempts: letter.attempts,
-                replay_id: letter.replay_id.as_deref(),
+                replay_id: shown(&letter.replay_id, rules),
             };
             // Writing to memory; a struct of texts and numbers has no way to fail.
             if serde_json::to_writer(&mut lines.text, &fields).is_err() {
@@ -152,7 +160,7 @@ mod tests {
         let letter = admitted(
             r#"{"source":"orders","payload":{"card":"4111"},"key":"C-441","error_class":"KeyError","error_message":"pin 560001"}"#,
         );
-        let lines = log.prepare(&[letter.clone(), letter]);
+        let lines = log.prepare(&[letter.clone(), letter], None);
         let id = |n| LetterId::new(Timestamp::from_millis(n), [1; 10]);
         log.write(&lines, &[Inserted::Duplicate(id(1)), Inserted::Stored(id(2))], Timestamp::from_millis(5));
 
@@ -169,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_log_that_is_off_prepares_nothing() {
-        let lines = AdmissionLog::off().prepare(&[admitted(r#"{"source":"orders","payload":1}"#)]);
+        let lines = AdmissionLog::off().prepare(&[admitted(r#"{"source":"orders","payload":1}"#)], None);
         assert!(lines.text.is_empty() && lines.ends.is_empty());
     }
 }

@@ -61,7 +61,7 @@ async fn look(office: &Office) {
     }
     let rules = &office.config.automation;
     for (at, rule) in rules.iter().enumerate() {
-        let held = Before(&rules[..at]);
+        let held = Before { rules: &rules[..at], values: Values::Real };
         let done = match &rule.action {
             Action::Hold => Ok(()),
             Action::Discard => step(office, rule, &held, Step::Discard).await,
@@ -78,7 +78,17 @@ async fn look(office: &Office) {
 
 /// The rules that stand before one: a letter that one of them means is not its business, whatever keeps that rule from
 /// acting. It may wait for its time, for an approval, for a replay that is under way, or for its next look.
-struct Before<'a>(&'a [AutomationRule]);
+struct Before<'a> {
+    rules: &'a [AutomationRule],
+    values: Values,
+}
+
+/// Which values a rule sees: rules of the config act on real values, a trial by a person on shown ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Values {
+    Real,
+    Shown,
+}
 
 impl Before<'_> {
     /// Takes out the letters that a rule in front means, all of which `query` found. One question for each rule: what both
@@ -89,10 +99,10 @@ impl Before<'_> {
         query: &Query,
         letters: &mut Vec<Letter>,
     ) -> Result<(), StoreError> {
-        for rule in self.0 {
+        for rule in self.rules {
             let failed = || letters.iter().map(|letter| letter.failed_at);
             let (Some(first), Some(last)) = (failed().min(), failed().max()) else { return Ok(()) };
-            let Some(mut both) = meaning(office, rule) else { continue };
+            let Some(mut both) = meaning(office, rule, self.values) else { continue };
             both.terms.extend(query.terms.iter().cloned());
             let between = [Compare { op: Op::Ge, value: first }, Compare { op: Op::Le, value: last }];
             both.terms.extend(between.map(|edge| term(Matcher::Failed(edge))));
@@ -105,8 +115,8 @@ impl Before<'_> {
 }
 
 /// What a rule decides about: the open letters that it finds, without those that it has sent often enough.
-fn meaning(office: &Office, rule: &AutomationRule) -> Option<Query> {
-    let mut query = open_letters(office, rule)?;
+fn meaning(office: &Office, rule: &AutomationRule, values: Values) -> Option<Query> {
+    let mut query = open_letters(office, rule, values)?;
     if let Action::Replay(schedule) = &rule.action {
         let often = Compare { op: Op::Lt, value: i64::from(schedule.times) };
         query.terms.push(term(Matcher::Replays(often)));
@@ -133,8 +143,12 @@ async fn all(office: &Office, query: &Query, most: usize) -> Result<Vec<Letter>,
 }
 
 /// The open letters that a rule means. `None`: the query is not understood, which the config does not let in.
-fn open_letters(office: &Office, rule: &AutomationRule) -> Option<Query> {
-    let mut query = office.query(&rule.query).ok()?;
+fn open_letters(office: &Office, rule: &AutomationRule, values: Values) -> Option<Query> {
+    let query = match values {
+        Values::Real => office.real_query(&rule.query),
+        Values::Shown => office.query(&rule.query),
+    };
+    let mut query = query.ok()?;
     query.terms.push(term(Matcher::Status(Status::Open)));
     Some(query)
 }
@@ -184,7 +198,7 @@ async fn step(
     before: &Before<'_>,
     step: Step,
 ) -> Result<(), StoreError> {
-    let Some(query) = meaning(office, rule) else { return Ok(()) };
+    let Some(query) = meaning(office, rule, before.values) else { return Ok(()) };
     let letters = meant(office, &query, before, AT_ONCE).await?;
     let ids: Vec<LetterId> = letters.iter().map(|letter| letter.id).collect();
     for batch in ids.chunks(Page::MOST) {

@@ -1,16 +1,22 @@
-//! What is sensitive is hidden before anything is shown (I2): in lists, letters, payloads, exports and pages.
+//! What is sensitive is hidden before anything is shown (I2): in lists, letters, payloads, exports, events, pages and logs.
 //!
-//! The store keeps the original; a copy is masked on its way out. Without rules nothing is touched.
+//! The store keeps the original; a copy is masked on its way out. `mask/values.rs` says of each stored type which of its
+//! fields are masked, `mask/shown.rs` reads from the store and masks. Without rules nothing is touched.
+
+mod shown;
+mod values;
 
 use std::borrow::Cow;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use dlo_core::attempt::{AttemptRecord, History};
-use dlo_core::group::Group;
-use dlo_core::letter::{Letter, LetterDetail};
+use dlo_core::group::Condition;
 use dlo_core::message::{Message, Payload};
+use dlo_core::query::{Matcher, Query, ShownBy};
 use dlo_core::redact::Redactor;
 use dlo_store::StoredPayload;
+
+pub(crate) use shown::Shown;
+pub(crate) use values::Masked;
 
 /// The rules, if there are any.
 #[derive(Debug, Default)]
@@ -18,64 +24,67 @@ pub(crate) struct Mask(RwLock<Option<Arc<Redactor>>>);
 
 impl Mask {
     pub(crate) fn new(rules: Redactor) -> Self {
-        Self(RwLock::new(Some(Arc::new(rules))))
+        let mask = Self::default();
+        mask.set(Some(rules));
+        mask
     }
 
     /// From now on these rules say what is hidden.
     pub(crate) fn set(&self, rules: Option<Redactor>) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = rules.map(Arc::new);
+        let rules = rules.filter(|rules| !rules.is_empty()).map(Arc::new);
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = rules;
     }
 
-    fn rules(&self) -> Option<Arc<Redactor>> {
+    pub(crate) fn rules(&self) -> Option<Arc<Redactor>> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(crate) fn letters(&self, letters: &mut [Letter]) {
-        letters.iter_mut().for_each(|letter| self.letter(letter));
+    pub(crate) fn shown_by(&self) -> Option<ShownBy> {
+        self.rules().map(ShownBy)
     }
 
-    fn letter(&self, letter: &mut Letter) {
-        let Some(rules) = &self.rules() else { return };
-        text(rules, &mut letter.error_message);
-        mask_key(rules, &mut letter.key);
+    /// A query of a person: it finds by what is shown.
+    pub(crate) fn query(&self, query: Query) -> Query {
+        match &self.rules() {
+            Some(rules) => query.into_shown(rules),
+            None => query,
+        }
     }
 
-    pub(crate) fn detail(&self, detail: &mut LetterDetail) {
-        let Some(rules) = &self.rules() else { return };
-        self.letter(&mut detail.letter);
-        detail.headers = rules.headers(&detail.headers);
-        detail.history = history(rules, &detail.history);
-        if let Some(stack) = &mut detail.error_stack {
-            text(rules, stack);
+    /// Why a condition may not split a group. The store compares it with real values, and the size of the new group would
+    /// tell them.
+    pub(crate) fn forbids(&self, condition: &Condition) -> Option<String> {
+        let rules = self.rules()?;
+        let query = condition.query().clone().into_shown(&rules);
+        if let Some(why) = query.masked_terms().first() {
+            return Some(format!("{why}, so it cannot split a group"));
         }
-        for death in &mut detail.deaths {
-            text(rules, &mut death.error_message);
-            if let Some(stack) = &mut death.error_stack {
-                text(rules, stack);
-            }
-            death.history = history(rules, &death.history);
+        let text = query.terms.iter().find_map(|term| match &term.matcher {
+            Matcher::Shown { inner, .. } if matches!(**inner, Matcher::Text(_)) => Some(inner.to_string()),
+            _ => None,
+        })?;
+        Some(format!(
+            "`{text}` is looked for in whole payloads, and values in them are masked; split by a field, such as `class:` or `payload.country:`"
+        ))
+    }
+
+    /// The value with what is sensitive hidden.
+    pub(crate) fn over<T: Masked>(&self, mut value: T) -> T {
+        if let Some(rules) = &self.rules() {
+            value.mask(rules);
         }
+        value
     }
 
     pub(crate) fn payload(&self, payload: &mut StoredPayload) {
-        let Some(rules) = &self.rules() else { return };
-        if let Cow::Owned(masked) = rules.payload(&payload.bytes) {
-            payload.bytes = masked.into();
+        if let Some(rules) = &self.rules() {
+            payload.mask(rules);
         }
     }
 
     /// Text that was made of a payload, whose numbers may be what no byte of it spelt. Says whether anything was hidden.
     pub(crate) fn text(&self, shown: &mut String) -> bool {
-        self.rules().is_some_and(|rules| text(&rules, shown))
-    }
-
-    /// A letter of a sample.
-    pub(crate) fn sampled(&self, key: &mut Option<Vec<u8>>, payload: &mut bytes::Bytes) {
-        let Some(rules) = &self.rules() else { return };
-        mask_key(rules, key);
-        if let Cow::Owned(masked) = rules.payload(payload) {
-            *payload = masked.into();
-        }
+        self.rules().is_some_and(|rules| values::text(&rules, shown))
     }
 
     /// A whole message on its way out.
@@ -85,45 +94,19 @@ impl Mask {
         if let Cow::Owned(masked) = rules.payload(&message.payload.0) {
             message.payload = Payload::from(masked);
         }
-        if let Some(key) = &mut message.key
-            && let Ok(shown) = std::str::from_utf8(&key.0)
-            && let Cow::Owned(masked) = rules.text(shown)
-        {
-            *key = Payload::from(masked);
+        if let Some(key) = &mut message.key {
+            let mut bytes = Some(key.0.to_vec());
+            values::key(rules, &mut bytes);
+            *key = Payload::from(bytes.unwrap_or_default());
         }
     }
 
-    /// A group is named by its error text.
-    pub(crate) fn groups(&self, groups: &mut [Group]) {
-        let Some(rules) = &self.rules() else { return };
-        for group in groups {
-            text(rules, &mut group.template);
-            if let Some(split) = &mut group.split {
-                text(rules, &mut split.condition);
-            }
-        }
+    /// The rules, if they hide a part of this message.
+    pub(crate) fn hides_a_part_of(&self, message: &Message) -> Option<Arc<Redactor>> {
+        let rules = self.rules()?;
+        let hides = matches!(rules.payload(&message.payload.0), Cow::Owned(_))
+            || rules.headers(&message.headers) != message.headers
+            || message.key.as_ref().is_some_and(|key| rules.hides_text(&String::from_utf8_lossy(&key.0)));
+        hides.then_some(rules)
     }
-}
-
-fn mask_key(rules: &Redactor, key: &mut Option<Vec<u8>>) {
-    if let Some(key) = key
-        && let Ok(shown) = std::str::from_utf8(key)
-        && let Cow::Owned(masked) = rules.text(shown)
-    {
-        *key = masked.into_bytes();
-    }
-}
-
-/// Hides in place; says whether anything was hidden.
-fn text(rules: &Redactor, shown: &mut String) -> bool {
-    let Cow::Owned(masked) = rules.text(shown) else { return false };
-    *shown = masked;
-    true
-}
-
-fn history(rules: &Redactor, history: &History) -> History {
-    History::from_records(history.records().iter().map(|record| AttemptRecord {
-        message: record.message.as_deref().map(|message| rules.text(message).into_owned()),
-        ..record.clone()
-    }))
 }

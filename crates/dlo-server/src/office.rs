@@ -19,7 +19,7 @@ use crate::config::{ServerConfig, WrittenRules};
 use crate::consumers::ConsumerBoard;
 use crate::full_disk::FullDisk;
 use crate::health::Health;
-use crate::mask::Mask;
+use crate::mask::{Mask, Shown};
 use crate::memory::BodyMemory;
 use crate::metrics::Metrics;
 use crate::process;
@@ -137,11 +137,21 @@ impl Office {
         })
     }
 
-    /// What a text asks, at this moment and of the sources of this office.
+    /// What a person asks, at this moment and of the sources of this office: it finds by what is shown.
     pub(crate) fn query(&self, text: &str) -> Result<Query, QueryError> {
+        Ok(self.mask.query(self.real_query(text)?))
+    }
+
+    /// The same asked by the config, of the real values.
+    pub(crate) fn real_query(&self, text: &str) -> Result<Query, QueryError> {
         let now = self.now();
         let query = Query::parse(text, now)?.with_limits(&self.config.replay.limits());
         Ok(query.with_expiry(&self.expiry.as_of(now)))
+    }
+
+    /// What the store holds, as it may be shown.
+    pub(crate) fn shown(&self) -> Shown<'_> {
+        Shown(self)
     }
 
     pub(crate) fn now(&self) -> Timestamp {

@@ -152,6 +152,18 @@ pub(crate) fn query(text: &str, office: &Office) -> Answer<Query> {
         .map_err(|error| Problem::bad_request("bad_query", error.to_string()).field("q").at(error.at.start))
 }
 
+/// The same for what is done with letters: a term on a masked value is refused, since its negation would mean all of them.
+pub(crate) fn query_of_shown(text: &str, office: &Office) -> Answer<Query> {
+    let query = query(text, office)?;
+    match query.masked_terms().first() {
+        Some(why) => {
+            let detail = format!("{why}; ask by a value that is shown");
+            Err(Problem::unprocessable("masked_value", detail).field("query"))
+        }
+        None => Ok(query),
+    }
+}
+
 /// A sentence that a person wrote.
 pub(crate) fn note(field: &'static str, text: Option<String>) -> Answer<Option<String>> {
     let text = text.map(|text| text.trim().to_string()).filter(|text| !text.is_empty());

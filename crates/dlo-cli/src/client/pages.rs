@@ -53,6 +53,14 @@ impl Pages<'_> {
             query.push(("cursor", cursor));
         }
         let mut answer = client.get(self.path, &query)?;
+        if self.cursor.is_none() {
+            let masked = answer.get("masked").and_then(Value::as_array);
+            masked
+                .into_iter()
+                .flatten()
+                .filter_map(Value::as_str)
+                .for_each(|why| say(format!("{why}, so it finds nothing")));
+        }
         let next = answer.get("next_cursor").and_then(Value::as_str).map(String::from);
         match answer.get_mut(self.list).map(Value::take) {
             Some(Value::Array(items)) => {

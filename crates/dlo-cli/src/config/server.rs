@@ -42,6 +42,10 @@ pub(crate) struct Limits {
     pub(crate) items: u64,
     /// How long requests in flight may take to finish when the office stops.
     pub(crate) grace: Duration,
+    /// How long a client may be silent in the middle of a body.
+    pub(crate) unsent: Duration,
+    /// How long a client may read nothing of its answer.
+    pub(crate) unread: Duration,
     pub(crate) groups_per_source: usize,
     /// Bytes of letters waiting to be written; past that the office answers 429.
     pub(crate) waiting: usize,
@@ -58,6 +62,8 @@ impl Default for Limits {
             body: http.json_body,
             items: http.items,
             grace: http.grace,
+            unsent: http.body_timeout,
+            unread: http.write_timeout,
             groups_per_source: store.groups_per_source,
             waiting: store.waiting_bytes,
             deadline: store.deadline,
@@ -228,6 +234,8 @@ fn limits(section: &Section<'_>) -> Limits {
             .and_then(|n| u64::try_from(n).ok())
             .unwrap_or(default.items),
         grace: section.duration("grace", second..=second * 600).unwrap_or(default.grace),
+        unsent: section.duration("unsent", second..=second * 600).unwrap_or(default.unsent),
+        unread: section.duration("unread", second..=second * 600).unwrap_or(default.unread),
         groups_per_source: count("groups_per_source", 1_000_000, default.groups_per_source),
         waiting: bytes("waiting", 1_000_000..=10_000_000_000, default.waiting),
         deadline: section.duration("deadline", second..=second * 600).unwrap_or(default.deadline),

@@ -123,7 +123,7 @@ impl Source {
         mixed ^ (mixed >> 31)
     }
 
-    /// For a text of which `masked` is shown.
+    /// For a text that is shown as `masked`.
     fn in_place(&mut self, real: &[u8], masked: &str) -> String {
         let is_number = !real.is_empty() && serde_json::from_slice::<serde_json::Number>(real).is_ok();
         if is_number && masked == MASK {

@@ -106,7 +106,7 @@ pub(crate) async fn complete(
     let spot = Spot::at(text, params.at.unwrap_or(text.len()));
     let (named, typed) = spot.names();
     let known =
-        if named.is_empty() { Vec::new() } else { office.store.names(&named, typed, OFFERED).await? };
+        if named.is_empty() { Vec::new() } else { office.shown().names(&named, typed, OFFERED).await? };
     let offer = spot.offer(known, office.now());
     Ok(Json(CompleteOut {
         fields: offer.fields.into_iter().map(FieldOut::from).collect(),

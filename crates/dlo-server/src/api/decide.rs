@@ -127,7 +127,7 @@ pub(super) fn chosen(ids: Option<&[LetterId]>, query: Option<&str>, office: &Off
                 "an empty query means every letter there is; say which are meant, such as `source:orders`";
             Err(Problem::unprocessable("empty_query", detail).field("query"))
         }
-        (None, Some(text)) => Ok(Chosen::Query(query_text::query(text, office)?)),
+        (None, Some(text)) => Ok(Chosen::Query(query_text::query_of_shown(text, office)?)),
         _ => Err(Problem::unprocessable("bad_body", "say which letters are meant, by `ids` or by `query`")
             .field("ids")),
     }

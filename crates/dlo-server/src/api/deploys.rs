@@ -53,7 +53,7 @@ pub(crate) async fn mark(
     }
     let deed = Deed { author: author.0, reason: query_text::note("reason", reason)?, reference: None };
     let what = NewDeploy { version, consumer, source, url };
-    Ok(Json(office.store.mark_deploy(&what, at, &deed, now).await?).into_response())
+    Ok(Json(office.shown().mark_deploy(&what, at, &deed, now).await?).into_response())
 }
 
 fn is_web(url: &str) -> bool {
@@ -82,6 +82,6 @@ pub(crate) async fn list(
     Params(params): Params<DeployParams>,
 ) -> Answer<Response> {
     let limit = page(params.limit, None)?.limit;
-    let deploys = office.store.deploys(params.from, params.until, limit).await?;
+    let deploys = office.shown().deploys(params.from, params.until, limit).await?;
     Ok(Json(DeploysOut { deploys }).into_response())
 }

@@ -147,8 +147,33 @@ impl From<StoreError> for Problem {
         if status == StatusCode::INTERNAL_SERVER_ERROR {
             tracing::error!(%error, "the store failed");
         }
-        Self { retry_after: retry, ..Self::new(status, code, error.to_string()) }
+        let detail = error.to_string();
+        let detail = if status.is_server_error() { without_paths(&detail) } else { detail };
+        Self { retry_after: retry, ..Self::new(status, code, detail) }
     }
+}
+
+/// The text with `…` in the place of every path: what a driver says of a failure may name files of the server.
+fn without_paths(text: &str) -> String {
+    let starts = |before: Option<char>| before.is_none_or(|c| c.is_whitespace() || "\"'`(=:<".contains(c));
+    let ends = |c: char| c.is_whitespace() || "\"'`)>,;".contains(c);
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('/') {
+        let before = rest[..at].chars().next_back().or(shown.chars().next_back());
+        shown.push_str(&rest[..at]);
+        let path = &rest[at..];
+        let length = path.find(ends).unwrap_or(path.len());
+        if length > 1 && starts(before) {
+            shown.push('…');
+            rest = &path[length..];
+        } else {
+            shown.push('/');
+            rest = &path[1..];
+        }
+    }
+    shown.push_str(rest);
+    shown
 }
 
 impl From<PlanRefusal> for Problem {
@@ -187,6 +212,19 @@ mod tests {
         assert_eq!(value["code"], "overloaded");
         assert_eq!(value["field"], "x");
         assert_eq!(value["title"], "Too Many Requests");
+    }
+
+    #[test]
+    fn a_path_of_the_server_is_not_said() {
+        for (text, shown) in [
+            ("unable to open database file: /var/lib/dlo/office.db", "unable to open database file: …"),
+            ("no such file (\"/tmp/a b\")", "no such file (\"… b\")"),
+            ("5 letters/s are too many", "5 letters/s are too many"),
+            ("error:/a/b, and more", "error:…, and more"),
+            ("a / b", "a / b"),
+        ] {
+            assert_eq!(without_paths(text), shown);
+        }
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub(crate) async fn follow(
 ) -> Answer<Response> {
     if let Some(id) = params.replay {
         // Refused at once, instead of a stream that says nothing.
-        office.store.replay(id).await?;
+        office.shown().replay(id).await?;
     }
     let follower = Follower { office, replay: params.replay, shown: String::new(), over: false };
     let events = stream::unfold(follower, |mut follower| async move {
@@ -72,9 +72,9 @@ impl Follower {
     }
 
     async fn look_at(&mut self, id: ReplayId) -> Option<String> {
-        let store = &self.office.store;
-        let replay = store.replay(id).await.ok()?;
-        let children = store.children(id).await.ok()?;
+        let shown = self.office.shown();
+        let replay = shown.replay(id).await.ok()?;
+        let children = shown.children(id).await.ok()?;
         self.over = replay.state.is_over();
         serde_json::to_string(&ReplayOut::new(&replay, &children, &self.office.replays)).ok()
     }

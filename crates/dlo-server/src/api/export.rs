@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 use super::dto::{HeadersOut, KeyOut, OriginOut, VersionOut};
 use super::error::Answer;
 use crate::office::Office;
-use crate::query_text::{Author, Params, query};
+use crate::query_text::{Author, Params, query_of_shown};
 
 /// Letters of one page of the walk.
 const PAGE: usize = 100;
@@ -50,7 +50,7 @@ pub(crate) async fn letters(
     Params(params): Params<ExportParams>,
 ) -> Answer<Response> {
     let place = office.long_reading()?;
-    let query = query(&params.q, &office)?;
+    let query = query_of_shown(&params.q, &office)?;
     let count = office.store.count(&query, COUNTED).await?;
     let mut deed = author.looks();
     deed.reason = Some(format!("q: {}", params.q));
@@ -103,10 +103,8 @@ async fn line(
 }
 
 async fn whole(office: &Office, id: LetterId) -> Result<Bytes, StoreError> {
-    let mut detail = office.store.letter(id).await?;
-    let mut payload = office.store.payload(id, None).await?;
-    office.mask.detail(&mut detail);
-    office.mask.payload(&mut payload);
+    let detail = office.shown().letter(id).await?;
+    let payload = office.shown().payload(id, None).await?;
     let mut out = serde_json::to_vec(&Exported::new(&detail, &payload))
         .map_err(|error| StoreError::Unreadable(error.to_string()))?;
     out.push(b'\n');

@@ -78,6 +78,7 @@ impl GroupParams {
             statuses: statuses.map(|word| known::<GroupStatus>("status", word)).collect::<Answer<_>>()?,
             text: self.text.clone().filter(|text| !text.trim().is_empty()),
             open_since: open_since.map_err(|bad| bad_parameter("open_since", bad.to_string()))?,
+            shown_by: None,
             order: self.order.as_deref().map(|word| known("order", word)).transpose()?.unwrap_or_default(),
         })
     }
@@ -103,8 +104,7 @@ pub(crate) async fn list(
     Params(params): Params<GroupParams>,
 ) -> Answer<Response> {
     let filter = params.filter(&author)?;
-    let mut found = office.store.groups(&filter, &page(params.limit, params.cursor)?).await?;
-    office.mask.groups(&mut found.groups);
+    let found = office.shown().groups(&filter, &page(params.limit, params.cursor)?).await?;
     let groups = found.groups.iter().map(GroupOut::new).collect();
     Ok(Json(GroupsOut { groups, next_cursor: found.next.as_ref() }).into_response())
 }

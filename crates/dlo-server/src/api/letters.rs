@@ -39,6 +39,9 @@ pub(crate) struct CountParams {
 struct LettersOut<'a> {
     letters: Vec<LetterOut<'a>>,
     next_cursor: Option<&'a dlo_store::Cursor>,
+    /// Why terms of the query find nothing: what they ask for is masked.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    masked: Vec<String>,
 }
 
 pub(crate) async fn list(
@@ -46,10 +49,10 @@ pub(crate) async fn list(
     Params(params): Params<ListParams>,
 ) -> Answer<Response> {
     let query = query(&params.q, &office)?;
-    let mut found = office.store.letters(&query, &page(params.limit, params.cursor)?).await?;
-    office.mask.letters(&mut found.letters);
+    let found = office.shown().letters(&query, &page(params.limit, params.cursor)?).await?;
     let letters = found.letters.iter().map(LetterOut::new).collect();
-    Ok(Json(LettersOut { letters, next_cursor: found.next.as_ref() }).into_response())
+    Ok(Json(LettersOut { letters, next_cursor: found.next.as_ref(), masked: query.masked_terms() })
+        .into_response())
 }
 
 #[derive(Serialize)]
@@ -57,6 +60,8 @@ struct CountOut {
     count: u64,
     /// There are at least so many; counting stopped there.
     more: bool,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    masked: Vec<String>,
 }
 
 /// How many letters match right now, exactly, up to a million.
@@ -68,17 +73,17 @@ pub(crate) async fn count(
     // It may walk through everything there is.
     let _place = office.long_reading()?;
     let count = office.store.count(&query, COUNTED + 1).await?;
-    Ok(Json(CountOut { count: count.min(COUNTED), more: count > COUNTED }).into_response())
+    let masked = query.masked_terms();
+    Ok(Json(CountOut { count: count.min(COUNTED), more: count > COUNTED, masked }).into_response())
 }
 
 pub(crate) async fn show(State(office): State<Arc<Office>>, Id(id): Id<LetterId>) -> Answer<Response> {
-    let mut detail = office.store.letter(id).await?;
+    let detail = office.shown().letter(id).await?;
     let leaves = leaving(&office, &detail.letter).await?;
     let routed_to = match detail.letter.status {
-        Status::Routed => routed_to(&office, &office.store.timeline(id).await?).await?,
+        Status::Routed => routed_to(&office, &office.shown().timeline(id).await?).await?,
         _ => None,
     };
-    office.mask.detail(&mut detail);
     Ok(Json(DetailOut::new(&detail, leaves, routed_to)).into_response())
 }
 
@@ -90,7 +95,7 @@ pub(crate) async fn routed_to(
     let route = timeline.iter().rev().find(|entry| entry.what == Event::Step(Step::Route));
     let sent = route.and_then(|entry| parse_send_id(entry.reference.as_deref()?));
     let Some((replay, _)) = sent else { return Ok(None) };
-    Ok(office.store.replay(replay).await?.settings.target.named().map(str::to_owned))
+    Ok(office.shown().replay(replay).await?.settings.target.named().map(str::to_owned))
 }
 
 /// The bytes as they were captured. Reading them is audited before they leave.
@@ -99,8 +104,7 @@ pub(crate) async fn payload(
     Id(id): Id<LetterId>,
     author: Author,
 ) -> Answer<Response> {
-    let mut payload = office.store.payload(id, Some((&author.looks(), office.now()))).await?;
-    office.mask.payload(&mut payload);
+    let payload = office.shown().payload(id, Some((&author.looks(), office.now()))).await?;
     Ok(attachment(id, payload))
 }
 
@@ -126,5 +130,5 @@ struct TimelineOut {
 }
 
 pub(crate) async fn timeline(State(office): State<Arc<Office>>, Id(id): Id<LetterId>) -> Answer<Response> {
-    Ok(Json(TimelineOut { timeline: office.store.timeline(id).await? }).into_response())
+    Ok(Json(TimelineOut { timeline: office.shown().timeline(id).await? }).into_response())
 }

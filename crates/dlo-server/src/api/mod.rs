@@ -19,7 +19,7 @@ pub(crate) mod letters;
 mod openapi;
 pub(crate) mod owners;
 mod post;
-mod repairs;
+pub(crate) mod repairs;
 mod replays;
 mod rules;
 mod sources;

@@ -57,7 +57,7 @@ pub(crate) async fn lines(office: &Office) -> Answer<Vec<OwnerLine>> {
     let filter = GroupFilter { order: GroupOrder::OldestOpen, ..GroupFilter::default() };
     let mut page = Page::first(Page::MOST);
     loop {
-        let found = office.store.groups(&filter, &page).await?;
+        let found = office.shown().groups(&filter, &page).await?;
         for group in &found.groups {
             let line = lines.entry(group.owner.clone()).or_insert_with_key(empty);
             if line.oldest_open.is_none() {

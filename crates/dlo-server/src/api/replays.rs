@@ -57,14 +57,14 @@ pub(crate) async fn list(
     Params(params): Params<ListParams>,
 ) -> Answer<Response> {
     let state = params.state.as_deref().map(word::<ReplayState>).transpose()?;
-    let found = office.store.replays(state, &page(params.limit, params.cursor)?).await?;
+    let found = office.shown().replays(state, &page(params.limit, params.cursor)?).await?;
     let replays = found.replays.iter().map(|replay| ReplayOut::new(replay, &[], &office.replays)).collect();
     Ok(Json(ReplaysOut { replays, next_cursor: found.next.as_ref() }).into_response())
 }
 
 pub(crate) async fn show(State(office): State<Arc<Office>>, Id(id): Id<ReplayId>) -> Answer<Response> {
-    let replay = office.store.replay(id).await?;
-    let children = office.store.children(id).await?;
+    let replay = office.shown().replay(id).await?;
+    let children = office.shown().children(id).await?;
     let mut out = ReplayOut::new(&replay, &children, &office.replays);
     if matches!(replay.state, ReplayState::Planned | ReplayState::AwaitingApproval) {
         out.differs(differences(&office, &replay, &children).await?);
@@ -85,8 +85,8 @@ pub(crate) async fn items(
     Params(params): Params<ListParams>,
 ) -> Answer<Response> {
     let state = params.state.as_deref().map(word::<ItemState>).transpose()?;
-    office.store.replay(id).await?;
-    let found = office.store.items(id, state, &page(params.limit, params.cursor)?).await?;
+    office.shown().replay(id).await?;
+    let found = office.shown().items(id, state, &page(params.limit, params.cursor)?).await?;
     let items = found.items.iter().map(|item| out::ItemOut::new(id, item)).collect();
     Ok(Json(ItemsOut { items, next_cursor: found.next.as_ref() }).into_response())
 }

@@ -124,7 +124,7 @@ pub(crate) async fn test(State(office): State<Arc<Office>>, request: Request<Bod
         |field| move |error: RuleError| Problem::unprocessable("bad_rule", error.to_string()).field(field);
     let rules = trial.classify.map(Ruleset::compile).transpose().map_err(bad_rule("classify"))?;
     let owners = trial.owners.map(Owners::compile).transpose().map_err(bad_rule("owners"))?;
-    let query = query_text::query(trial.query.as_deref().unwrap_or("status:open"), &office)?;
+    let query = query_text::query_of_shown(trial.query.as_deref().unwrap_or("status:open"), &office)?;
     let limit = trial.limit.unwrap_or(DEFAULT).clamp(1, MOST);
 
     let mut verdicts = Changes::default();
@@ -133,7 +133,7 @@ pub(crate) async fn test(State(office): State<Arc<Office>>, request: Request<Bod
     let mut tried = Tried::default();
     let mut page = query_text::page(Some(Page::MOST), trial.cursor)?;
     loop {
-        let found = office.store.letters(&query, &page).await?;
+        let found = office.shown().letters(&query, &page).await?;
         for letter in &found.letters {
             tried.scanned += 1;
             if let Some(rules) = &rules {
@@ -142,7 +142,7 @@ pub(crate) async fn test(State(office): State<Arc<Office>>, request: Request<Bod
                 verdicts.add(letter.verdict, new.verdict, Some(new.rule), letter.id);
             }
             if let Some(rules) = rules.as_ref().filter(|_| trial.attempts && letter.attempts > 0) {
-                let history = office.store.letter(letter.id).await?.history;
+                let history = office.shown().letter(letter.id).await?.history;
                 for record in history.records() {
                     let Some(was) = record.verdict else { continue };
                     let new = rules.classify(&attempt(record), &place(letter), trial.unknown);

@@ -97,7 +97,7 @@ pub(crate) async fn causes(
     State(office): State<Arc<Office>>,
     Params(params): Params<CauseParams>,
 ) -> Answer<Response> {
-    Ok(Json(CausesOut { causes: office.store.causes(params.source.as_deref()).await? }).into_response())
+    Ok(Json(CausesOut { causes: office.shown().causes(params.source.as_deref()).await? }).into_response())
 }
 
 #[derive(Serialize)]

@@ -41,7 +41,7 @@ struct ViewsOut {
 
 /// Shared views and the author's own; with how many groups stand where.
 pub(crate) async fn list(State(office): State<Arc<Office>>, author: Author) -> Answer<Response> {
-    let views = office.store.views(Some(&author.0)).await?;
+    let views = office.shown().views(Some(&author.0)).await?;
     let tally = office.store.tally_groups(Some(&author.0)).await?;
     let mut groups: Map<String, Value> = GroupStatus::ALL
         .iter()
@@ -70,7 +70,7 @@ pub(crate) async fn save(
     }
     let owner = (!view.shared).then(|| author.0.clone());
     let view = NewView { name: view.name, of: view.of, query: view.query, owner };
-    Ok(Json(office.store.save_view(&view, &author.looks(), office.now()).await?).into_response())
+    Ok(Json(office.shown().save_view(&view, &author.looks(), office.now()).await?).into_response())
 }
 
 /// Refuses what the list of groups would refuse when somebody follows the view.

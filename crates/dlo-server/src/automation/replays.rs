@@ -34,7 +34,7 @@ pub(super) async fn route(
     if is_busy(office, rule).await? {
         return Ok(());
     }
-    let Some(query) = meaning(office, rule) else { return Ok(()) };
+    let Some(query) = meaning(office, rule, before.values) else { return Ok(()) };
     let letters = meant(office, &query, before, AT_ONCE).await?;
     let guards = Guards {
         recurrence: None,
@@ -67,7 +67,7 @@ pub(super) async fn replay(
     if is_busy(office, rule).await? {
         return Ok(());
     }
-    let Some(query) = meaning(office, rule) else { return Ok(()) };
+    let Some(query) = meaning(office, rule, before.values) else { return Ok(()) };
     let letters = due(office, &query, before, schedule).await?;
     let due: Vec<LetterId> = letters.iter().map(|letter| letter.id).collect();
     let next = next(office, &query, schedule).await?;

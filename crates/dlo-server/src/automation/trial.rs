@@ -5,7 +5,7 @@ use dlo_core::id::LetterId;
 use dlo_store::{Page, StoreError};
 use serde::Serialize;
 
-use super::{Before, open_letters};
+use super::{Before, Values, open_letters};
 use crate::office::Office;
 
 /// A count goes up to here.
@@ -28,9 +28,9 @@ pub(crate) async fn try_out<'a>(
 ) -> Result<Vec<Tried<'a>>, StoreError> {
     let mut tried = Vec::with_capacity(rules.len());
     for (at, rule) in rules.iter().enumerate() {
-        let before = Before(&rules[..at]);
+        let before = Before { rules: &rules[..at], values: Values::Shown };
         let (mut letters, mut samples) = (0, Vec::new());
-        if let Some(query) = open_letters(office, rule) {
+        if let Some(query) = open_letters(office, rule, Values::Shown) {
             letters = office.store.count(&query, COUNTED).await?;
             let mut found = office.store.letters(&query, &Page::first(SAMPLES)).await?.letters;
             before.take_out(office, &query, &mut found).await?;

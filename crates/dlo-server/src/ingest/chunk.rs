@@ -72,7 +72,7 @@ pub(crate) async fn insert(
     if batch.letters.is_empty() && batch.checkpoints.is_empty() {
         return Ok(Vec::new());
     }
-    let lines = office.log.prepare(&batch.letters);
+    let lines = office.log.prepare(&batch.letters, office.mask.rules().as_deref());
     let inserted = office.store.insert(batch, now).await;
     office.full_disk.note(inserted.as_ref().err());
     let inserted = inserted?;

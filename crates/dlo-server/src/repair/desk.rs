@@ -53,8 +53,35 @@ impl RepairDesk {
         Ok(checked.collect())
     }
 
-    /// The same for a payload that was edited as a whole.
-    pub fn edit(&self, subject: &Subject<'_>, payload: Vec<u8>, is_json: bool) -> Result<Mended, String> {
+    /// The same for copies of messages, in which other values are in the place of masked ones.
+    pub(super) async fn apply_to_copies(
+        &self,
+        expression: &str,
+        copies: &[Subject<'_>],
+    ) -> Result<Vec<Result<Mended, String>>, RepairError> {
+        let answers = self.repairer()?.apply(expression, copies).await?;
+        let fit = |repaired: Repaired, copy: &Subject<'_>| {
+            let schema = match &repaired {
+                Repaired::Same => false,
+                Repaired::Changed(message) => {
+                    let (before, after) = (&copy.message.payload.0, &message.payload.0);
+                    self.schemas.check_copy(copy.facts.source, copy.facts.event_type, before, after)?
+                }
+            };
+            Ok(Mended { repaired, schema })
+        };
+        Ok(answers.into_iter().zip(copies).map(|(answer, copy)| fit(answer?, copy)).collect())
+    }
+
+    /// The same for a payload that was edited as a whole. Of a message with masked parts every payload is a change: that it
+    /// is the same would confirm a guess.
+    pub fn edit(
+        &self,
+        subject: &Subject<'_>,
+        payload: Vec<u8>,
+        is_json: bool,
+        is_masked: bool,
+    ) -> Result<Mended, String> {
         use dlo_core::limits::PAYLOAD;
         if payload.len() > PAYLOAD {
             return Err(format!("a payload has at most {PAYLOAD} bytes"));
@@ -67,7 +94,7 @@ impl RepairDesk {
         }
         let same = if was_json { is_laid_out_anew(original, &payload) } else { payload == original[..] };
         let message = Message { payload: payload.into(), ..subject.message.clone() };
-        self.fit(if same { Repaired::Same } else { Repaired::Changed(message) }, subject)
+        self.fit(if same && !is_masked { Repaired::Same } else { Repaired::Changed(message) }, subject)
     }
 
     /// A letter that did not change is not compared: it is sent as it was captured, or not at all.

@@ -8,6 +8,7 @@
 //!
 //! The office itself never runs or even parses an expression. What is left here is bytes in and bytes out.
 
+mod copies;
 mod desk;
 mod diff;
 mod hide;
@@ -26,6 +27,7 @@ use std::time::Duration;
 
 use dlo_core::message::{Message, Payload};
 
+pub(crate) use copies::{Masking, Outlook};
 pub use desk::{Mended, RepairConfig, RepairDesk};
 pub use pool::Repairer;
 pub use schema::{BadSchema, Schema, Schemas};

@@ -13,6 +13,8 @@ use serde_json::Value;
 const SCHEMA: usize = 1024 * 1024;
 /// Misfits that are told of one payload.
 const TOLD: usize = 3;
+/// Misfits that are compared before and after a repair.
+const COMPARED: usize = 100;
 
 /// One schema, ready to use.
 #[derive(Debug, Clone)]
@@ -41,24 +43,31 @@ impl Schema {
     }
 
     fn check(&self, payload: &[u8]) -> Result<(), String> {
+        let misfits = self.misfits(payload, TOLD)?;
+        if misfits.is_empty() { Ok(()) } else { Err(told(&misfits)) }
+    }
+
+    /// Where the payload does not fit, and what was expected there.
+    fn misfits(&self, payload: &[u8], most: usize) -> Result<Vec<String>, String> {
         let document: Value = serde_json::from_slice(payload).map_err(|_| {
             "it cannot be compared with its schema: it is no JSON, or nested too deep".to_string()
         })?;
-        let misfits: Vec<String> = self
+        let misfits = self
             .0
             .iter_errors(&document)
-            .take(TOLD)
+            .take(most)
             .map(|error| {
                 let place = error.instance_path().as_str();
                 let place = if place.is_empty() { "/" } else { place };
                 format!("`{place}`: {}", error.masked())
             })
             .collect();
-        if misfits.is_empty() {
-            return Ok(());
-        }
-        Err(format!("it does not fit its schema at {}", misfits.join("; ")))
+        Ok(misfits)
     }
+}
+
+fn told(misfits: &[String]) -> String {
+    format!("it does not fit its schema at {}", misfits.join("; "))
 }
 
 /// A reference to elsewhere would be fetched, or would be refused only when a letter needs it.
@@ -124,6 +133,22 @@ impl Schemas {
             Some(schema) => schema.check(payload).map(|()| true),
             None => Ok(false),
         }
+    }
+
+    /// The same for copies of a payload with other values in it: what did not fit before the repair is no fault of it.
+    pub(super) fn check_copy(
+        &self,
+        source: &str,
+        event_type: Option<&str>,
+        before: &[u8],
+        after: &[u8],
+    ) -> Result<bool, String> {
+        let Some(schema) = self.find(source, event_type) else { return Ok(false) };
+        let known = schema.misfits(before, COMPARED).unwrap_or_default();
+        let mut misfits = schema.misfits(after, COMPARED)?;
+        misfits.retain(|misfit| !known.contains(misfit));
+        misfits.truncate(TOLD);
+        if misfits.is_empty() { Ok(true) } else { Err(told(&misfits)) }
     }
 }
 

@@ -56,7 +56,12 @@ pub(crate) async fn differences(
             }
         }
     }
-    Ok(count.lines(replay.counts.total()))
+    let mut lines = count.lines(replay.counts.total());
+    // An exchange is named by a header of the letter.
+    for line in &mut lines {
+        office.mask.text(&mut line.text);
+    }
+    Ok(lines)
 }
 
 /// A letter as it was captured, without a payload that is too large for an envelope.

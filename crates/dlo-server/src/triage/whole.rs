@@ -9,7 +9,7 @@ use dlo_core::query::{Matcher, Query, Term};
 use dlo_core::sample::{Sample, break_down};
 use dlo_core::teams::{Standing, Team};
 use dlo_core::time::Timestamp;
-use dlo_store::triage::{Link, Note, Runbook, Sampled, Split};
+use dlo_store::triage::{Link, Note, Runbook, Split};
 use dlo_store::{AuditEntry, Deed, Event, Page, StoreError};
 
 use crate::api::error::Answer;
@@ -42,33 +42,28 @@ pub(crate) struct Whole {
 
 /// Puts together what is told of a group, masked.
 pub(crate) async fn whole(office: &Office, id: GroupId) -> Answer<Whole> {
-    let store = &office.store;
-    let mut group = store.group(id).await?;
+    let shown = office.shown();
+    let group = office.store.group(id).await?;
     let id = group.id;
     let known = known(office, &group).await?;
     let began = group.life.regressed_at.unwrap_or(group.first_seen);
-    let oldest_open = store.oldest_open(&[id]).await?.into_iter().next().flatten();
+    let oldest_open = office.store.oldest_open(&[id]).await?.into_iter().next().flatten();
     let teams = office.triage.teams();
-    let mut members = if group.members > 0 { store.members(id).await? } else { Vec::new() };
-    let mut splits = store.splits(id).await?;
-    let mut similar = store.similar_groups(id).await?;
-    office.mask.groups(std::slice::from_mut(&mut group));
-    office.mask.groups(&mut members);
-    splits.iter_mut().for_each(|split| office.mask.groups(std::slice::from_mut(&mut split.group)));
-    similar.iter_mut().for_each(|(group, _)| office.mask.groups(std::slice::from_mut(group)));
+    let members = if group.members > 0 { shown.members(id).await? } else { Vec::new() };
+    let group = office.mask.over(group);
     Ok(Whole {
         standing: teams.standing(group.owner.as_deref(), oldest_open, office.now()),
         team: group.owner.as_deref().and_then(|owner| teams.get(owner)).cloned(),
         known,
         members,
-        splits,
+        splits: shown.splits(id).await?,
         oldest_open,
-        similar,
-        notes: store.notes(id).await?,
-        links: store.links(id).await?,
-        runbook: store.runbook(id).await?,
-        deploys: store.deploys(Some(began.minus(SHORTLY)), Some(began), MARKS).await?,
-        history: store.group_history(id, HISTORY).await?,
+        similar: shown.similar_groups(id).await?,
+        notes: shown.notes(id).await?,
+        links: shown.links(id).await?,
+        runbook: shown.runbook(id).await?,
+        deploys: shown.deploys(Some(began.minus(SHORTLY)), Some(began), MARKS).await?,
+        history: shown.group_history(id, HISTORY).await?,
         group,
     })
 }
@@ -98,14 +93,11 @@ async fn known(office: &Office, group: &Group) -> Answer<Option<Known>> {
 
 /// What the newest letters of a group have in common. Payloads are read for it, so that is audited; what is hidden stays so.
 pub(crate) async fn sample(office: &Office, id: GroupId, most: usize, reader: &Deed) -> Answer<Sample> {
-    let mut sampled = office.store.sample(id, most.min(limits::SAMPLE)).await?;
+    let sampled = office.shown().sample(id, most.min(limits::SAMPLE)).await?;
     if !sampled.is_empty() {
         // Which letters were looked into is told by the group whose newest they are.
         let reader = Deed { reference: Some(Matcher::Group(id).to_string()), ..reader.clone() };
         office.store.note(Event::PayloadRead, sampled.len() as u64, &reader, office.now()).await?;
-    }
-    for Sampled { key, payload, .. } in &mut sampled {
-        office.mask.sampled(key, payload);
     }
     // Documents of some megabytes are read: not on a thread that answers others.
     let work = move || break_down(sampled.iter().map(|one| (one.key.as_deref(), &one.payload[..])));

@@ -156,8 +156,7 @@ pub(crate) async fn page(
     let whole = whole(&office, id).await?;
     let group = &whole.group;
     let query = Query { terms: vec![Term { negated: false, matcher: Matcher::Group(group.id) }] };
-    let mut found = office.store.letters(&query, &Page::first(SAMPLES)).await?;
-    office.mask.letters(&mut found.letters);
+    let found = office.shown().letters(&query, &Page::first(SAMPLES)).await?;
     let sample = match params.look.as_deref() {
         Some("payloads") => Some(sample(&office, group.id, LOOKED_INTO, &author.looks()).await?),
         _ => None,
@@ -215,7 +214,7 @@ async fn held(office: &Office, group: &Group) -> Result<Option<(String, Held)>, 
 
 async fn drawn(office: &Office, group: &Group, window: Window) -> Result<Svg, Failed> {
     let points = office.store.trends(&[group.id], window).await?.pop().unwrap_or_default();
-    let deploys = office.store.deploys(Some(window.begins()), None, Page::MOST).await?;
+    let deploys = office.shown().deploys(Some(window.begins()), None, Page::MOST).await?;
     let sum: u64 = points.iter().sum();
     let mark = |deploy: &Deploy| {
         let at = window.index(window.resolution.bucket(deploy.at))?;

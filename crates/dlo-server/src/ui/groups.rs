@@ -218,8 +218,7 @@ pub(crate) async fn page(
     let tally = office.store.tally_groups(me.as_deref()).await?;
     let filter = filter(&params, me);
     let page = page_of(Some(SHOWN), params.cursor.clone())?;
-    let mut found = office.store.groups(&filter, &page).await?;
-    office.mask.groups(&mut found.groups);
+    let found = office.shown().groups(&filter, &page).await?;
     let within = within(&params);
     let tab = |(view, word, name): (ViewName, &'static str, &'static str)| Tab {
         word,
@@ -314,7 +313,6 @@ pub(super) async fn some(
     filter: &GroupFilter,
     most: usize,
 ) -> Result<Vec<GroupLine>, Failed> {
-    let mut found = office.store.groups(filter, &Page::first(most)).await?;
-    office.mask.groups(&mut found.groups);
+    let found = office.shown().groups(filter, &Page::first(most)).await?;
     lines(office, &found.groups, office.now()).await
 }

@@ -38,7 +38,7 @@ impl Held {
     /// Who has the letter in hand.
     pub(crate) async fn of(office: &Office, letter: LetterId) -> Result<Option<Self>, StoreError> {
         match office.store.holder(letter).await? {
-            Some(id) => Ok(Some(Self::new(&office.store.replay(id).await?))),
+            Some(id) => Ok(Some(Self::new(&office.shown().replay(id).await?))),
             None => Ok(None),
         }
     }
@@ -47,7 +47,7 @@ impl Held {
     pub(crate) async fn of_group(office: &Office, group: GroupId) -> Result<Option<Self>, StoreError> {
         let terms = [Matcher::Group(group), Matcher::Status(Status::Claimed)];
         let terms = terms.map(|matcher| Term { negated: false, matcher }).to_vec();
-        let claimed = office.store.letters(&Query { terms }, &Page::first(1)).await?.letters;
+        let claimed = office.shown().letters(&Query { terms }, &Page::first(1)).await?.letters;
         match claimed.first() {
             Some(letter) => Self::of(office, letter.id).await,
             None => Ok(None),

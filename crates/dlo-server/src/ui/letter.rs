@@ -31,7 +31,7 @@ use crate::office::Office;
 use crate::query_text::{Author, Id, Params};
 
 use answers::{Owner, WhatFailed};
-use body::{Body, Wanted};
+use body::{Active, Body, Wanted};
 use mending::{Mending, RepairLine};
 use replayable::{Replayable, Standing};
 use story::Chapter;
@@ -118,22 +118,28 @@ pub(crate) async fn page(
     headers: HeaderMap,
     Params(params): Params<LetterParams>,
 ) -> Result<Response, Failed> {
-    let mut detail = office.store.letter(id).await?;
-    let timeline = office.store.timeline(id).await?;
+    // Where the letter stands is found by its real key and id.
+    let detail = office.store.letter(id).await?;
+    let timeline = office.shown().timeline(id).await?;
     let repairs = office.store.repairs(id).await?;
     let mending = Mending::of(&repairs, &detail, &timeline);
     let standing = Standing::of(&office, &detail, &timeline, mending).await?;
     let status_words = standing.words(detail.letter.status);
-    let group = office.store.group(detail.letter.group_id).await?;
+    let group = office.shown().group(detail.letter.group_id).await?;
     let leaves = leaving(&office, &detail.letter).await?;
-    office.mask.detail(&mut detail);
+    let real = detail;
+    let detail = office.mask.over(real.clone());
     let now = office.now();
     let shows = params.payload.as_deref() == Some("show");
     let wanted = Wanted { view: params.view.unwrap_or_default(), from: params.from.unwrap_or(0) };
     let withdrawn = repairs.iter().filter(|repair| repair.is_as_captured()).map(|repair| repair.at);
     let withdrawn: Vec<Timestamp> = withdrawn.collect();
     let active = repairs.iter().find(|repair| repair.active && !repair.is_as_captured());
-    let active = active.map(|repair| repair.message.payload.0.clone());
+    // An expression may have put a masked header or key into the payload.
+    let active = active.map(|repair| Active {
+        payload: repair.message.payload.0.clone(),
+        may_hold_masked: real != detail && repair.expression.is_some(),
+    });
     let body =
         if shows { Some(body::read(&office, &detail.letter, &author, wanted, active).await?) } else { None };
     let repairs = mending::lines(&office, id, repairs, mending, shows).await?;

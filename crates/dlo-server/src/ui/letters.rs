@@ -78,6 +78,8 @@ struct Letters {
     /// What a decision about "all that match" is about: open letters only.
     meant: String,
     views: Vec<View>,
+    /// Why terms of the query find nothing: what they ask for is masked.
+    masked: Vec<String>,
     /// It was asked what expires, and nothing ever does.
     keeps_all: bool,
     saved: Saved,
@@ -141,6 +143,7 @@ pub(crate) async fn list(
                 shell,
                 saved,
                 views: views(&params.q),
+                masked: Vec::new(),
                 keeps_all: false,
                 q: params.q,
                 mistake,
@@ -154,13 +157,13 @@ pub(crate) async fn list(
         }
     };
     let count = office.store.glimpse(&query, COUNTED + 1).await?;
-    let mut found = office.store.letters(&query, &page(params.limit, params.cursor)?).await?;
-    office.mask.letters(&mut found.letters);
+    let found = office.shown().letters(&query, &page(params.limit, params.cursor)?).await?;
     let open = Term { negated: false, matcher: Matcher::Status(Status::Open) };
     Ok(render(&Letters {
         saved: Saved::of(&office, &shell, ViewOf::Letters, params.q.trim().to_string()).await?,
         shell,
         views: views(&params.q),
+        masked: query.masked_terms(),
         keeps_all: office.expiry.ends().next().is_none() && query.terms.iter().any(asks_what_expires),
         meant: if query.terms.contains(&open) {
             params.q.clone()

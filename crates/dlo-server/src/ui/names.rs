@@ -15,11 +15,8 @@ const KEY: usize = 40;
 
 /// The title of a group, masked. One that is not here any more goes by its id.
 pub(crate) async fn group(office: &Office, id: GroupId) -> Result<String, Failed> {
-    match office.store.group(id).await {
-        Ok(mut group) => {
-            office.mask.groups(std::slice::from_mut(&mut group));
-            Ok(group.title())
-        }
+    match office.shown().group(id).await {
+        Ok(group) => Ok(group.title()),
         Err(StoreError::NoGroup(_)) => Ok(format!("group {id}")),
         Err(error) => Err(error.into()),
     }
@@ -27,12 +24,11 @@ pub(crate) async fn group(office: &Office, id: GroupId) -> Result<String, Failed
 
 /// The error and the key of a letter, masked. One that is not here any more goes by its id.
 pub(crate) async fn letter(office: &Office, id: LetterId) -> Result<String, Failed> {
-    let mut letter = match office.store.letter(id).await {
+    let letter = match office.shown().letter(id).await {
         Ok(found) => found.letter,
         Err(StoreError::NoLetter(_)) => return Ok(format!("letter {id}")),
         Err(error) => return Err(error.into()),
     };
-    office.mask.letters(std::slice::from_mut(&mut letter));
     let message: String = letter.error_message.chars().take(MESSAGE).collect();
     let class = letter.error_class.filter(|class| !class.is_empty());
     let error = match (class, message.is_empty()) {

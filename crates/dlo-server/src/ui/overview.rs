@@ -167,7 +167,7 @@ fn press(switch: &Switch) -> Press {
 async fn halted(office: &Office) -> Result<Vec<Halted>, Failed> {
     let mut all = Vec::new();
     for state in [ReplayState::Stopped, ReplayState::Paused] {
-        for replay in office.store.replays(Some(state), &Page::first(REPLAYS)).await?.replays {
+        for replay in office.shown().replays(Some(state), &Page::first(REPLAYS)).await?.replays {
             let held = replay.counts.get(ItemState::Claimed) + replay.counts.get(ItemState::Intended);
             all.push(Halted {
                 replay: Held::new(&replay),
@@ -191,7 +191,7 @@ fn bar(age: &AgeCount) -> Bar {
 /// What failed in the last two days, stacked by class.
 async fn by_class(office: &Office, now: Timestamp) -> Result<(Svg, Vec<Legend>), Failed> {
     let window = Window::until(now, Resolution::Hour, HOURS);
-    let classes = office.store.trend_by_class(None, window).await?;
+    let classes = office.shown().trend_by_class(None, window).await?;
     let mut layers: Vec<Layer> = Vec::new();
     let mut rest = Layer { name: "other classes".to_string(), points: vec![0; window.buckets] };
     for class in classes {
@@ -246,7 +246,7 @@ async fn roads(
 /// Who failed last there.
 async fn consumer(office: &Office, source: &str) -> Result<String, Failed> {
     let filter = GroupFilter { source: Some(source.to_string()), ..GroupFilter::default() };
-    let last = office.store.groups(&filter, &Page::first(1)).await?.groups.into_iter().next();
+    let last = office.shown().groups(&filter, &Page::first(1)).await?.groups.into_iter().next();
     Ok(last.and_then(|group| group.consumer).unwrap_or_else(|| "not known".to_string()))
 }
 
@@ -295,7 +295,7 @@ fn sources(
 }
 
 async fn replays(office: &Office, now: Timestamp) -> Result<Vec<ReplayLine>, Failed> {
-    let found = office.store.replays(None, &Page::first(REPLAYS)).await?;
+    let found = office.shown().replays(None, &Page::first(REPLAYS)).await?;
     let line = |replay: &Replay| {
         let (state, state_word) = badge(replay, &office.replays);
         ReplayLine {

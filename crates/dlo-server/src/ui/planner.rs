@@ -114,10 +114,9 @@ pub(crate) async fn page(
     let scope = scope::named(&office, &query).await?;
     let open = with_open(query.clone());
     let seen = office.store.glimpse(&open, COUNTED).await?;
-    let mut found = office.store.letters(&open, &Page::first(SAMPLES)).await?;
+    let found = office.shown().letters(&open, &Page::first(SAMPLES)).await?;
     let one = one_source(&office, &query, &found.letters);
     let warnings = warnings(&office, one.as_deref(), seen.letters, &found.letters, now);
-    office.mask.letters(&mut found.letters);
     let rules = one.as_ref().and_then(|name| office.config.replay.sources.get(name));
     let facts = one.as_ref().and_then(|name| office.brokers.get(name));
     Ok(render(&Planner {
@@ -140,7 +139,7 @@ fn told(seen: Glimpse) -> String {
 
 /// Only the letters of a replay that died again.
 async fn came_back(office: &Office, shell: Shell, id: ReplayId) -> Result<Response, Failed> {
-    let replay = office.store.replay(id).await?;
+    let replay = office.shown().replay(id).await?;
     let count = replay.counts.failed_again();
     let rules = replay.source.as_ref().and_then(|name| office.config.replay.sources.get(name));
     let facts = replay.source.as_ref().and_then(|name| office.brokers.get(name));
@@ -169,7 +168,7 @@ async fn selected(office: &Office, shell: Shell, ids: &str) -> Result<Response, 
     let Some(first) = ids.first() else {
         return Ok(render(&Planner::new(shell, "", Settings::default())));
     };
-    let source = office.store.letter(*first).await?.letter.source;
+    let source = office.shown().letter(*first).await?.letter.source;
     let rules = office.config.replay.sources.get(&source);
     let facts = office.brokers.get(&source);
     let texts: Vec<String> = ids.iter().map(LetterId::to_string).collect();

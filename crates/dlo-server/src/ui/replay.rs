@@ -98,8 +98,8 @@ pub(crate) async fn page(
     who: Option<Extension<Proven>>,
     Params(params): Params<ItemParams>,
 ) -> Result<Response, Failed> {
-    let replay = office.store.replay(id).await?;
-    let children = office.store.children(id).await?;
+    let replay = office.shown().replay(id).await?;
+    let children = office.shown().children(id).await?;
     let now = office.now();
     let items = Items::read(&office, &replay, !children.is_empty(), params, now).await?;
     // A plan of several parts waits where its part does.

@@ -124,7 +124,7 @@ pub(crate) async fn page(
         .map(str::parse::<ReplayState>)
         .transpose()
         .map_err(|unknown| Problem::bad_request("bad_parameter", unknown.to_string()).field("state"))?;
-    let found = office.store.replays(state, &page_of(None, params.cursor)?).await?;
+    let found = office.shown().replays(state, &page_of(None, params.cursor)?).await?;
     let now = office.now();
     let choice = |one: &ReplayState| (one.as_str(), words::phrase(one.as_str()), state == Some(*one));
     Ok(render(&Replays {

@@ -70,7 +70,7 @@ struct RulesPage {
 }
 
 pub(crate) async fn page(State(office): State<Arc<Office>>, shell: Shell) -> Result<Response, Failed> {
-    let found = office.store.letters(&Query::default(), &Page::first(LATELY)).await?;
+    let found = office.shown().letters(&Query::default(), &Page::first(LATELY)).await?;
     let mut lately: BTreeMap<&str, usize> = BTreeMap::new();
     for letter in &found.letters {
         *lately.entry(letter.rule.as_deref().unwrap_or_default()).or_default() += 1;

@@ -65,6 +65,10 @@ fn matcher(matcher: &Matcher) -> String {
         Matcher::Header { name, value } => format!("whose header {name} is {value}"),
         Matcher::Payload { path, value } => format!("whose field {} is {value}", path.join(".")),
         Matcher::Text(text) => format!("with \u{201c}{text}\u{201d} in error or payload"),
+        Matcher::Shown { inner, .. } => self::matcher(inner),
+        Matcher::Hidden(inner) => {
+            format!("by a masked value ({}), which finds nothing", self::matcher(inner))
+        }
     }
 }
 

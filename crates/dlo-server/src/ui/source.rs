@@ -102,7 +102,7 @@ fn policy(office: &Office, name: &str) -> Vec<(&'static str, String)> {
 }
 
 async fn causes(office: &Office, name: &str) -> Result<Vec<CauseLine>, Failed> {
-    let mut causes = office.store.causes(Some(name)).await?;
+    let mut causes = office.shown().causes(Some(name)).await?;
     causes.sort_by_key(|cause| std::cmp::Reverse(cause.counts.get(Status::Open)));
     causes.truncate(CAUSES);
     let line = |cause: &dlo_store::CauseCount| {

@@ -31,11 +31,14 @@ impl Trial {
         };
         let answer = match Condition::parse(typed) {
             Err(refused) => (false, refused.to_string()),
-            Ok(condition) => {
-                let mut query = condition.query().clone();
-                query.terms.push(Term { negated: false, matcher: Matcher::Group(group.id) });
-                (true, matching(office, group, &query).await?)
-            }
+            Ok(condition) => match office.mask.forbids(&condition) {
+                Some(why) => (false, why),
+                None => {
+                    let mut query = office.mask.query(condition.query().clone());
+                    query.terms.push(Term { negated: false, matcher: Matcher::Group(group.id) });
+                    (true, matching(office, group, &query).await?)
+                }
+            },
         };
         Ok(Self { typed: typed.to_string(), answer: Some(answer) })
     }

@@ -34,7 +34,7 @@ impl Saved {
         query: String,
     ) -> Result<Self, Failed> {
         let who = Some(shell.who.as_str()).filter(|who| !who.is_empty());
-        let views = office.store.views(who).await?;
+        let views = office.shown().views(who).await?;
         let views = views.into_iter().filter(|view| view.of == of).map(|view| saved(view, &query)).collect();
         Ok(Self { of: of.as_str(), views, query })
     }

@@ -143,7 +143,7 @@ pub(crate) static ALL: &[Tier] = &[
     .budget(330),
     waits(
         "guard",
-        "what an intruder tries: bodies, origins, paths, downloads, the sidecar's port",
+        "what an intruder tries: bodies, streams, origins, paths, downloads, masked values on every route, the sidecar's port",
         &[Work::Tests(Tests::of("dlo-cli").target("it").only(&["guard::"]).threads(2))],
     ),
     Tier::new("docs", "rustdoc without warnings, and the examples in it", &[Work::Docs]).budget(90),
@@ -176,6 +176,7 @@ pub(crate) static ALL: &[Tier] = &[
         )],
     )
     .needs(&[Kafka, Rabbitmq]),
+    full(
         "long-faults",
         "silent connections and clocks that jump, 10 rounds each (DLO_DEAD_WIRE_ROUNDS, DLO_CLOCK_ROUNDS)",
         &[Work::Tests(

@@ -2,3 +2,6 @@
 
 mod bodies;
 mod edges;
+mod masked;
+mod paths;
+mod streams;

@@ -30,7 +30,7 @@ pub(crate) async fn add_note(
     request: Request<Body>,
 ) -> Answer<Response> {
     let note: NoteIn = body::json(request, &office).await?;
-    let note = office.store.add_note(id, &note.text, &author.looks(), office.now()).await?;
+    let note = office.shown().add_note(id, &note.text, &author.looks(), office.now()).await?;
     Ok(Json(note).into_response())
 }
 
@@ -48,7 +48,7 @@ pub(crate) async fn add_link(
     request: Request<Body>,
 ) -> Answer<Response> {
     let LinkIn { title, url } = body::json(request, &office).await?;
-    let link = office.store.add_link(id, &NewLink { title, url }, &author.looks(), office.now()).await?;
+    let link = office.shown().add_link(id, &NewLink { title, url }, &author.looks(), office.now()).await?;
     Ok(Json(link).into_response())
 }
 
@@ -70,7 +70,7 @@ pub(crate) async fn remove_link(
 }
 
 pub(crate) async fn runbook(State(office): State<Arc<Office>>, Id(id): Id<GroupId>) -> Answer<Response> {
-    match office.store.runbook(id).await? {
+    match office.shown().runbook(id).await? {
         Some(runbook) => Ok(tagged(&runbook)),
         None => {
             let detail = "nobody wrote a runbook for this group yet";
@@ -101,7 +101,7 @@ pub(crate) async fn write_runbook(
     let matched = if_match(request.headers())?;
     let asked: RunbookIn = body::json(request, &office).await?;
     let known = asked.version.or(matched).unwrap_or(0);
-    let runbook = office.store.write_runbook(id, &asked.text, known, &author.looks(), office.now()).await?;
+    let runbook = office.shown().write_runbook(id, &asked.text, known, &author.looks(), office.now()).await?;
     Ok(tagged(&runbook))
 }
 

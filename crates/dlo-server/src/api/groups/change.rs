@@ -57,11 +57,10 @@ async fn one(
     body.insert("do".into(), Value::String(what.into()));
     let change = read(Value::Object(body), office.now())?;
     let deed = deed(author, reason)?;
-    let changed = office.store.change_groups(&[id], &change, &deed, office.now()).await?.pop();
+    let changed = office.shown().change_groups(&[id], &change, &deed, office.now()).await?.pop();
     match changed {
-        Some(Changed::Changed(mut group)) => {
+        Some(Changed::Changed(group)) => {
             after(office, &change).await?;
-            office.mask.groups(std::slice::from_mut(&mut group));
             Ok(Json(GroupOut::new(&group)).into_response())
         }
         Some(Changed::Illegal { why, .. }) => Err(Problem::new(
@@ -174,7 +173,7 @@ pub(crate) async fn many(
     }
     let change = read(asked.change, office.now())?;
     let deed = deed(author, asked.reason)?;
-    let changed = office.store.change_groups(&asked.ids, &change, &deed, office.now()).await?;
+    let changed = office.shown().change_groups(&asked.ids, &change, &deed, office.now()).await?;
     after(&office, &change).await?;
     let results: Vec<OneOut> =
         asked.ids.iter().zip(&changed).map(|(id, changed)| OneOut::new(*id, changed)).collect();

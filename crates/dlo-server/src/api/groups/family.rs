@@ -42,8 +42,7 @@ pub(crate) async fn merge(
         return Err(Problem::unprocessable("bad_ids", detail).field("groups"));
     }
     let deed = deed(author, asked.reason)?;
-    let mut head = office.store.merge_groups(id, &asked.groups, &deed, office.now()).await?;
-    office.mask.groups(std::slice::from_mut(&mut head));
+    let head = office.shown().merge_groups(id, &asked.groups, &deed, office.now()).await?;
     Ok(Json(GroupOut::new(&head)).into_response())
 }
 
@@ -67,17 +66,20 @@ pub(crate) async fn split(
 ) -> Answer<Response> {
     let asked: SplitIn = body::json_or_nothing(request, &office).await?.unwrap_or_default();
     let deed = deed(author, asked.reason)?;
-    let mut group = match asked.condition {
+    let group = match asked.condition {
         Some(condition) => {
-            let condition = Condition::parse(&condition).map_err(|bad| refused(&condition, &bad))?;
+            let parsed = Condition::parse(&condition).map_err(|bad| refused(&condition, &bad))?;
+            if let Some(why) = office.mask.forbids(&parsed) {
+                return Err(Problem::unprocessable("masked_value", why).field("where"));
+            }
+            let condition = parsed;
             let split = NewSplit { condition, title: asked.title };
-            let made = office.store.split_by(id, &split, &deed, office.now()).await?;
+            let made = office.shown().split_by(id, &split, &deed, office.now()).await?;
             office.triage.split_made();
             made
         }
-        None => office.store.split_group(id, &deed, office.now()).await?,
+        None => office.shown().split_group(id, &deed, office.now()).await?,
     };
-    office.mask.groups(std::slice::from_mut(&mut group));
     Ok(Json(GroupOut::new(&group)).into_response())
 }
 
@@ -107,7 +109,6 @@ pub(crate) async fn unsplit(
 ) -> Answer<Response> {
     let asked: UnsplitIn = body::json_or_nothing(request, &office).await?.unwrap_or_default();
     let deed = deed(author, asked.reason)?;
-    let mut group = office.store.unsplit(id, &deed, office.now()).await?;
-    office.mask.groups(std::slice::from_mut(&mut group));
+    let group = office.shown().unsplit(id, &deed, office.now()).await?;
     Ok(Json(GroupOut::new(&group)).into_response())
 }

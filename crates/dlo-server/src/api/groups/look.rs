@@ -87,9 +87,9 @@ pub(crate) async fn trend(
     Params(params): Params<TrendParams>,
 ) -> Answer<Response> {
     let window = window(params.resolution.as_deref(), params.buckets, office.now())?;
-    office.store.group(id).await?;
+    office.shown().group(id).await?;
     let counts = office.store.trends(&[id], window).await?.pop().unwrap_or_default();
-    let deploys = office.store.deploys(Some(window.begins()), None, Page::MOST).await?;
+    let deploys = office.shown().deploys(Some(window.begins()), None, Page::MOST).await?;
     Ok(Json(TrendOut { window: window.into(), counts, deploys }).into_response())
 }
 
@@ -107,8 +107,8 @@ pub(crate) async fn by_class(
     Params(params): Params<ClassParams>,
 ) -> Answer<Response> {
     let window = window(params.resolution.as_deref(), params.buckets, office.now())?;
-    let classes = office.store.trend_by_class(params.source.as_deref(), window).await?;
-    let deploys = office.store.deploys(Some(window.begins()), None, Page::MOST).await?;
+    let classes = office.shown().trend_by_class(params.source.as_deref(), window).await?;
+    let deploys = office.shown().deploys(Some(window.begins()), None, Page::MOST).await?;
     Ok(Json(ClassesOut { window: window.into(), classes, deploys }).into_response())
 }
 

@@ -14,10 +14,10 @@ use dlo_core::id::LetterId;
 use dlo_core::letter::Status;
 use dlo_core::query::{Compare, Matcher, Op, Query};
 use dlo_core::time::Timestamp;
-use dlo_store::{AS_CAPTURED, Deed, NewRepair, Page, Repaired as Stored};
+use dlo_store::{AS_CAPTURED, Deed, NewRepair, Page, Repair, Repaired as Stored};
 use serde::Serialize;
 
-use super::letters::{Opened, mend, open};
+use super::letters::{Opened, mend_as_told, open};
 use super::{Asked, Change, not_here};
 use crate::api::decide::{COUNTED, Chosen, with};
 use crate::api::error::{Answer, Problem};
@@ -140,7 +140,7 @@ impl Work {
             let before = hand.letters.len();
             hand.letters.retain(|opened| opened.letter.status == Status::Open);
             applied.skipped += (before - hand.letters.len()) as u64;
-            let mended = mend(&self.office, &self.change, &hand.letters).await?;
+            let mended = mend_as_told(&self.office, &self.change, &hand.letters, self.dry_run).await?;
             let repairs = self.sort(&hand.letters, mended, applied).await?;
             self.store(repairs, applied).await?;
         }
@@ -186,7 +186,12 @@ impl Work {
     /// Whether something else than the captured message would be sent.
     async fn is_repaired(&self, opened: &Opened) -> Answer<bool> {
         let repairs = self.office.store.repairs(opened.letter.id).await?;
-        Ok(repairs.iter().any(|repair| repair.active && repair.message != opened.message))
+        // Whether the message of a repair is equal to a masked one would confirm a guess.
+        let is_masked = opened.masking(&self.office).is_some();
+        let differs = |repair: &Repair| {
+            if is_masked { !repair.is_as_captured() } else { repair.message != opened.message }
+        };
+        Ok(repairs.iter().any(|repair| repair.active && differs(repair)))
     }
 
     async fn store(&self, repairs: Vec<New>, applied: &mut Applied) -> Answer<()> {

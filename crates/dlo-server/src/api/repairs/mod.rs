@@ -16,8 +16,9 @@ use dlo_core::limits;
 use serde::Deserialize;
 
 pub(crate) use apply::apply;
+pub(crate) use letters::one;
 pub(crate) use preview::preview;
-pub(crate) use read::list;
+pub(crate) use read::{list, shown_repairs};
 
 use super::decide::{Chosen, chosen};
 use super::error::{Answer, Problem};

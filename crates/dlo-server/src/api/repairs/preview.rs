@@ -13,18 +13,20 @@ use dlo_core::query::Matcher;
 use dlo_store::Page;
 use serde::Serialize;
 
-use super::letters::{Opened, mend, open};
+use super::letters::{Opened, mend, open, outlooks};
 use super::{Asked, not_here};
 use crate::api::decide::{COUNTED, Chosen, with};
 use crate::api::error::{Answer, Problem};
 use crate::body;
 use crate::office::Office;
 use crate::query_text::Author;
-use crate::repair::{Mended, Repaired, difference};
+use crate::repair::{Mended, Outlook, Repaired, difference};
 
 /// Letters of a sample.
 const SAMPLE: usize = 5;
 const LARGEST: usize = 50;
+/// Shown where a message changes and nothing that is shown of it does.
+const ONLY_MASKED: &str = "*** (only masked values change)\n";
 
 #[derive(Debug, Default, Serialize)]
 struct Previewed {
@@ -91,10 +93,21 @@ pub(crate) async fn preview(
     while !left.is_empty() {
         let hand = open(&office, left, Some(&deed)).await?;
         left = &left[hand.taken..];
-        let mended = mend(&office, &change, &hand.letters).await?;
-        for (opened, mended) in hand.letters.into_iter().zip(mended) {
-            previewed.take(shown(&office, opened, mended).await?);
+        let outlooks = outlooks(&office, &change, &hand.letters).await?;
+        // Only letters without masked parts are looked at as they are.
+        let (plain, masked): (Vec<_>, Vec<_>) =
+            hand.letters.into_iter().zip(outlooks).partition(|(_, outlook)| outlook.is_none());
+        let plain: Vec<Opened> = plain.into_iter().map(|(opened, _)| opened).collect();
+        let mended = mend(&office, &change, &plain.iter().collect::<Vec<_>>()).await?;
+        let plain = plain.into_iter().zip(mended.into_iter().map(seen));
+        let masked = masked.into_iter().filter_map(|(opened, outlook)| Some((opened, outlook?)));
+        let mut samples = Vec::new();
+        for (opened, outlook) in plain.chain(masked) {
+            samples.push(shown(&office, opened, outlook).await?);
         }
+        let place = |id| ids.iter().position(|other| *other == id);
+        samples.sort_by_key(|sample| place(sample.id));
+        samples.into_iter().for_each(|sample| previewed.take(sample));
     }
     Ok(Json(previewed).into_response())
 }
@@ -110,9 +123,19 @@ impl Previewed {
     }
 }
 
+/// What was made of a letter without masked parts.
+fn seen(mended: Result<Mended, String>) -> Outlook {
+    match mended {
+        Err(why) => Outlook::Failed(why),
+        Ok(Mended { repaired: Repaired::Same, .. }) => Outlook::Same,
+        Ok(Mended { repaired: Repaired::Changed(after), schema }) => Outlook::Changed { after, schema },
+    }
+}
+
 /// The letter as it is shown: what is sensitive is hidden in both, before they are compared.
-async fn shown(office: &Arc<Office>, opened: Opened, mended: Result<Mended, String>) -> Answer<Sample> {
+async fn shown(office: &Arc<Office>, opened: Opened, outlook: Outlook) -> Answer<Sample> {
     let Opened { letter, message: mut before, .. } = opened;
+    let letter = office.mask.over(letter);
     let sample = Sample {
         id: letter.id,
         source: letter.source,
@@ -123,19 +146,22 @@ async fn shown(office: &Arc<Office>, opened: Opened, mended: Result<Mended, Stri
         error: None,
         diff: None,
     };
-    let mended = match mended {
-        Ok(mended) => mended,
-        Err(why) => return Ok(Sample { outcome: Outcome::Failed, error: Some(why), ..sample }),
+    let (mut after, schema) = match outlook {
+        Outlook::Failed(why) => return Ok(Sample { outcome: Outcome::Failed, error: Some(why), ..sample }),
+        Outlook::Same => return Ok(sample),
+        Outlook::Changed { after, schema } => (after, schema),
     };
-    let Repaired::Changed(mut after) = mended.repaired else { return Ok(sample) };
     let office = Arc::clone(office);
     // Payloads may be large: comparing them has a thread of its own.
     let compared = tokio::task::spawn_blocking(move || {
         office.mask.message(&mut before);
         office.mask.message(&mut after);
-        difference(&before, &after)
+        match difference(&before, &after) {
+            diff if diff.is_empty() => ONLY_MASKED.to_owned(),
+            diff => diff,
+        }
     });
     let failed = |_| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", "the office failed");
     let diff = Some(compared.await.map_err(failed)?);
-    Ok(Sample { outcome: Outcome::Changed, schema: mended.schema, diff, ..sample })
+    Ok(Sample { outcome: Outcome::Changed, schema, diff, ..sample })
 }

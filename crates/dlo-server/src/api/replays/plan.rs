@@ -129,8 +129,10 @@ pub(crate) async fn plan(
     });
     let failed = |_| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", "the office failed");
     let (replay, children) = planned.await.map_err(failed)??;
+    let differences = differences(&office, &replay, &children).await?;
+    let (replay, children) = (office.mask.over(replay), office.mask.over(children));
     let mut out = ReplayOut::new(&replay, &children, &office.replays);
-    out.differs(differences(&office, &replay, &children).await?);
+    out.differs(differences);
     Ok((StatusCode::CREATED, Json(out)).into_response())
 }
 
@@ -196,7 +198,7 @@ fn members(asked: &Asked, office: &Office) -> Answer<Members> {
             Err(Problem::unprocessable("bad_ids", detail).field("ids"))
         }
         (None, Some(text)) => {
-            let query = query_text::query(text, office)?;
+            let query = query_text::query_of_shown(text, office)?;
             if query.terms.is_empty() {
                 let detail = "an empty query means every letter there is; say which are meant, such as `source:orders`";
                 return Err(Problem::unprocessable("empty_query", detail).field("query"));

@@ -295,8 +295,8 @@ fn not_now(found: ReplayState, what: &str) -> Problem {
 
 /// The replay as it stands now.
 async fn answer(office: &Office, id: ReplayId) -> Answer<Response> {
-    let replay = office.store.replay(id).await?;
-    let children = office.store.children(id).await?;
+    let replay = office.shown().replay(id).await?;
+    let children = office.shown().children(id).await?;
     Ok(Json(ReplayOut::new(&replay, &children, &office.replays)).into_response())
 }
 

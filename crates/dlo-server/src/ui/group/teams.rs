@@ -23,7 +23,7 @@ impl Teams {
         let mut offered: BTreeSet<String> = office.triage.teams().0.keys().cloned().collect();
         offered.extend(office.written.get().owners.iter().map(|rule| rule.owner.clone()));
         let unknown = owner.is_some_and(|owner| !offered.contains(owner));
-        let used = office.store.names(&[Named::Owner], "", OFFERED).await?;
+        let used = office.shown().names(&[Named::Owner], "", OFFERED).await?;
         offered.extend(used.into_iter().map(|known| known.name));
         Ok(Self { offered, unknown })
     }

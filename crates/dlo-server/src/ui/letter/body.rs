@@ -45,6 +45,12 @@ pub(super) struct Wanted {
     pub(super) from: u64,
 }
 
+/// The payload that a replay sends instead of the captured one.
+pub(super) struct Active {
+    pub(super) payload: Bytes,
+    pub(super) may_hold_masked: bool,
+}
+
 pub(super) struct Body {
     /// Code, title, and whether it is the one that is shown.
     pub(super) views: Vec<(&'static str, &'static str, bool)>,
@@ -70,7 +76,7 @@ pub(super) async fn read(
     letter: &Letter,
     author: &Author,
     wanted: Wanted,
-    repaired: Option<Bytes>,
+    repaired: Option<Active>,
 ) -> Answer<Body> {
     let looks = author.clone().looks();
     let mut payload = office.store.payload(letter.id, Some((&looks, office.now()))).await?;
@@ -87,9 +93,10 @@ pub(super) async fn read(
         let masked = payload.bytes != whole;
         let mut body = lay_out(&payload.bytes, masked, &office.mask, &hint, &office.config.formats, wanted);
         if let Some(repaired) = repaired {
+            let Active { payload: repaired, may_hold_masked } = repaired;
             let mut shown = StoredPayload { bytes: repaired.clone(), content_type: payload.content_type };
             office.mask.payload(&mut shown);
-            body.editable = editable(&repaired, body.masked || shown.bytes != repaired);
+            body.editable = editable(&repaired, body.masked || may_hold_masked || shown.bytes != repaired);
         }
         body
     });

@@ -4,16 +4,14 @@
 
 use std::sync::Arc;
 
-use axum::http::StatusCode;
 use dlo_core::id::LetterId;
 use dlo_core::letter::{LetterDetail, Status, Step};
-use dlo_core::message::{Message, Payload};
 use dlo_core::time::Timestamp;
 use dlo_store::{Event, Repair, TimelineEntry};
 
-use crate::api::error::{Answer, Problem};
+use crate::api::error::Answer;
+use crate::api::repairs::{one, shown_repairs};
 use crate::office::Office;
-use crate::repair::difference;
 use crate::ui::show::When;
 
 /// How repairs bear on what is sent and on what failed.
@@ -95,32 +93,22 @@ pub(super) async fn lines(
     if repairs.is_empty() {
         return Ok(Vec::new());
     }
-    let original = if shows { Some(original(office, id).await?) } else { None };
-    let office = Arc::clone(office);
-    // Messages may be large: comparing them has a thread of its own.
-    let lines = tokio::task::spawn_blocking(move || {
-        let line = |repair| line(&office, original.as_ref(), repair, mending);
-        repairs.into_iter().rev().map(line).collect()
-    });
-    let failed = |_| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", "the office failed");
-    lines.await.map_err(failed)
-}
-
-/// The look at it was written down when the payload was read for the same page.
-async fn original(office: &Office, id: LetterId) -> Answer<Message> {
-    let detail = office.store.letter(id).await?;
-    let payload = office.store.payload(id, None).await?;
-    let mut message = Message {
-        key: detail.letter.key.map(Payload::from),
-        headers: detail.headers,
-        payload: Payload(payload.bytes),
+    let diffs: Vec<Option<String>> = if shows {
+        // The look at it was written down when the payload was read for the same page.
+        let opened = one(office, id, None).await?;
+        shown_repairs(office, opened, repairs.clone())
+            .await?
+            .into_iter()
+            .map(|shown| Some(shown.diff))
+            .collect()
+    } else {
+        repairs.iter().map(|_| None).collect()
     };
-    office.mask.message(&mut message);
-    Ok(message)
+    let line = |(repair, diff)| line(office, repair, diff, mending);
+    Ok(repairs.into_iter().zip(diffs).rev().map(line).collect())
 }
 
-fn line(office: &Office, original: Option<&Message>, mut repair: Repair, mending: Mending) -> RepairLine {
-    office.mask.message(&mut repair.message);
+fn line(office: &Office, repair: Repair, diff: Option<String>, mending: Mending) -> RepairLine {
     RepairLine {
         number: repair.number,
         active: mending.active == Some(repair.number),
@@ -128,9 +116,9 @@ fn line(office: &Office, original: Option<&Message>, mut repair: Repair, mending
         badge: mending.badge(&repair),
         at: When::new(repair.at, office.now()),
         author: repair.author,
-        reason: repair.reason.unwrap_or_default(),
-        expression: repair.expression,
-        diff: original.map(|original| marked(&difference(original, &repair.message))),
+        reason: office.mask.over(repair.reason).unwrap_or_default(),
+        expression: office.mask.over(repair.expression),
+        diff: diff.map(|diff| marked(&diff)),
     }
 }
 

@@ -108,7 +108,7 @@ async fn newer(
         term(Matcher::Key(key.to_string())),
         term(Matcher::Failed(later)),
     ];
-    let found = office.store.letters(&Query { terms }, &Page::first(1)).await?;
+    let found = office.shown().letters(&Query { terms }, &Page::first(1)).await?;
     Ok(found.letters.first().map(|newer| (newer.id, newer.status, newer.failed_at)))
 }
 

@@ -30,7 +30,7 @@ impl Changed {
         let letters: Vec<LetterId> = items.lines.iter().map(|line| line.letter).collect();
         let mut stop_letters = Vec::new();
         for (letter, since) in since(office, &replay.stop_letters).await? {
-            let failed_at = office.store.letter(letter).await?.letter.failed_at;
+            let failed_at = office.shown().letter(letter).await?.letter.failed_at;
             stop_letters.push((letter, since.is_some_and(|since| since <= failed_at)));
         }
         let count = office.store.changed_members(replay.id).await?;

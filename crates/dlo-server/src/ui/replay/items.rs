@@ -65,7 +65,7 @@ impl Items {
             return Ok(Self { state: state_words, ..Self::default() });
         }
         let cursor = params.cursor.filter(|cursor| !cursor.is_empty()).map(Cursor);
-        let found = office.store.items(replay.id, state, &Page { limit: LINES, cursor }).await?;
+        let found = office.shown().items(replay.id, state, &Page { limit: LINES, cursor }).await?;
         let lines = found.items.iter().map(|item| ItemLine::new(replay, item, now)).collect();
         Ok(Self { state: state_words, lines, next: found.next.map(|cursor| cursor.0) })
     }

@@ -27,9 +27,8 @@ impl Onward {
         let Some(first) = items.lines.first().filter(|_| replay.state == ReplayState::Completed) else {
             return Ok(None);
         };
-        let letter = office.store.letter(first.letter).await?.letter;
-        let mut group = office.store.group(letter.group_id).await?;
-        office.mask.groups(std::slice::from_mut(&mut group));
+        let letter = office.shown().letter(first.letter).await?.letter;
+        let group = office.shown().group(letter.group_id).await?;
         let of = |status| group.counts.get(status);
         let under_way = of(Status::Open) + of(Status::Claimed) + of(Status::Sent) + of(Status::InDoubt);
         let closed = matches!(group.life.status, GroupStatus::Resolved | GroupStatus::Ignored);

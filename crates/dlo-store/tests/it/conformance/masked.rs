@@ -1,4 +1,4 @@
-//! Questions of people while values are masked: lists, counts and names are held against what is shown.
+//! Questions of people while values are masked: lists, counts and names are chosen by what is shown.
 
 use std::sync::Arc;
 

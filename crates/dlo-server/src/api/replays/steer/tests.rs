@@ -8,7 +8,7 @@ use crate::replay::testing::{plan, turn as turns};
 async fn family(office: &Office) -> (ReplayId, Vec<ReplayId>) {
     let letter = |class| admitted(&format!(r#"{{"source":"orders","payload":1,"error_class":"{class}"}}"#));
     let id = plan(office, vec![letter("A"), letter("B")]).await;
-    let children = office.store.children(id).await.unwrap().iter().map(|child| child.id).collect();
+    let children = office.shown().children(id).await.unwrap().iter().map(|child| child.id).collect();
     (id, children)
 }
 
@@ -23,8 +23,8 @@ async fn a_pause_reaches_the_part_that_began_meanwhile() {
     turns(&office, parts[1], &[Running]).await;
     turns(&office, id, &[Running, Paused]).await;
     pause(State(office.clone()), Author("ada".to_string()), Id(id)).await.unwrap();
-    assert_eq!(office.store.replay(parts[1]).await.unwrap().state, Paused);
-    assert_eq!(office.store.replay(id).await.unwrap().state, Paused);
+    assert_eq!(office.shown().replay(parts[1]).await.unwrap().state, Paused);
+    assert_eq!(office.shown().replay(id).await.unwrap().state, Paused);
 }
 
 #[tokio::test]
@@ -34,9 +34,9 @@ async fn what_the_desk_moved_on_meanwhile_was_resumed_all_the_same() {
     let office = Office::in_directory(directory.path());
     let (id, _) = family(&office).await;
     turns(&office, id, &[Running, Paused]).await;
-    let paused = office.store.replay(id).await.unwrap();
+    let paused = office.shown().replay(id).await.unwrap();
     turns(&office, id, &[Running]).await;
     let deed = Deed { author: "ada".to_string(), reason: None, reference: None };
     turn(&office, &paused, Canary, &deed).await.unwrap();
-    assert_eq!(office.store.replay(id).await.unwrap().state, Running);
+    assert_eq!(office.shown().replay(id).await.unwrap().state, Running);
 }

@@ -2,7 +2,7 @@
 //!
 //! Leases, outcome windows, canaries and pauses are all differences of two times. If the machine's clock is set by an hour,
 //! time goes on steadily here, and nears the new time by a tenth of the time that passes. Time during which the machine was
-//! suspended has passed and counts at once. Over a restart, time goes on behind what the store holds already.
+//! suspended has passed and counts at once; so does a step of more than a day ahead, by which a clock is set after a start. Over a restart, time goes on behind what the store holds already.
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -96,9 +96,11 @@ impl Slewed {
         self.latest.fetch_max(now, Ordering::Relaxed).max(now)
     }
 
-    /// Takes a part of the difference `apart` back that is small beside the time that passed.
+    /// Takes a part of the difference `apart` back that is small beside the time that passed. A clock that was more than a day
+    /// behind was not set yet, as after the start of a machine: that difference goes at once.
     fn correct(&self, apart: i64, passed: i64) {
-        let most = passed / PART;
+        let was_not_set = u128::try_from(apart).is_ok_and(|ahead| ahead > FURTHEST.as_micros());
+        let most = if was_not_set { apart } else { passed / PART };
         self.offset.fetch_add(apart.clamp(-most, most), Ordering::Relaxed);
         let seconds = apart / 1_000_000;
         if apart.abs() >= APART && !self.is_apart.swap(true, Ordering::Relaxed) {
@@ -143,6 +145,15 @@ mod tests {
             let later = times(&clock, 60 * SECOND, 11 * 3_600, ahead);
             assert_eq!(later.last().unwrap() - (60 * SECOND + 11 * HOUR), ahead);
         }
+    }
+
+    #[test]
+    fn a_clock_that_was_not_set_yet_is_followed_at_once() {
+        let clock = Slewed::new(0, 0);
+        let years = 50 * 365 * 24 * HOUR;
+        assert_eq!(*times(&clock, 0, 1, years).last().unwrap(), SECOND + years);
+        let most = Slewed::new(0, 0);
+        assert_eq!(*times(&most, 0, 1, 24 * HOUR).last().unwrap(), SECOND + SECOND / 10);
     }
 
     #[test]

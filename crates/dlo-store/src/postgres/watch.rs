@@ -79,10 +79,13 @@ impl Watch {
         loop {
             let Some(due) = self.due() else { return Poll::Pending };
             let sleep = alarm.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(due)));
+            // The alarm is set once for many calls: it may be that of an earlier one.
+            if due < sleep.deadline() {
+                sleep.as_mut().reset(due);
+            }
             if sleep.as_mut().poll(cx).is_pending() {
                 return Poll::Pending;
             }
-            // The alarm is set once for many calls: it may have been that of an earlier one.
             *alarm = None;
             if due <= Instant::now() {
                 return Poll::Ready(());
@@ -160,6 +163,19 @@ mod tests {
             () = run(Box::pin(pending()), Arc::clone(&watch), dial(deadline)) => {}
         }
         assert!(begun.elapsed() >= deadline * 3, "{:?}", begun.elapsed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_later_call_may_be_overdue_sooner() {
+        let (watch, deadline) = (Arc::new(Watch::default()), Duration::from_secs(10));
+        let begun = Instant::now();
+        watch.begin_call(begun + deadline, false);
+        let mut alarm = None;
+        let overdue = poll_fn(|cx| watch.poll_overdue(&mut alarm, cx));
+        assert!(tokio::time::timeout(deadline / 4, overdue).await.is_err());
+        watch.begin_call(begun + deadline / 2, false);
+        poll_fn(|cx| watch.poll_overdue(&mut alarm, cx)).await;
+        assert!(begun.elapsed() < deadline, "{:?}", begun.elapsed());
     }
 
     #[tokio::test]

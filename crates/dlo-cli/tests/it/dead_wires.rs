@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(40);
 const GOES_ON: Duration = Duration::from_secs(15);
 /// Letters of the replay, and how many of them a second.
 const LETTERS: u64 = 900;
-const RATE: u64 = 50;
+const RATE: u64 = 150;
 
 fn rounds() -> u64 {
     std::env::var("DLO_DEAD_WIRE_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(1)

@@ -129,7 +129,10 @@ async fn what_is_sensitive_is_hidden_everywhere_and_kept_in_the_store() {
             assert!(!text.contains(secret), "{secret} in {path}: {text}");
         }
     }
-    // Searching finds it by what it is, not by what is shown.
+    // Searching finds by what is shown, and says why it finds nothing.
     let found = office.get("/api/v1/letters?q=key:C-90210").await.json();
-    assert_eq!(found["letters"][0]["key"], "***");
+    assert_eq!(found["letters"].as_array().unwrap().len(), 0);
+    assert_eq!(found["masked"][0], "this value of key is masked");
+    let page = office.get("/letters?q=key:C-90210").await.text();
+    assert!(page.contains("this value of key is masked, so it finds nothing"), "{page}");
 }

@@ -25,10 +25,13 @@ impl Redactor {
     pub fn stand_in(&self, message: &Message, copy: u8) -> Option<Message> {
         let payload = &message.payload.0;
         let mut source = Source::new(copy);
-        if payload.len() > LOOKED_THROUGH {
-            return None;
-        }
-        let read = rewrite(payload, &self.fields, &mut StandIns { rules: self, source: &mut source }).ok()?;
+        let read = match self.looks_into_payloads() {
+            false => None,
+            true if payload.len() > LOOKED_THROUGH => return None,
+            true => {
+                rewrite(payload, &self.fields, &mut StandIns { rules: self, source: &mut source }).ok()?
+            }
+        };
         let headers = message.headers.iter().map(|header| self.header_stand_in(header, &mut source));
         Some(Message {
             headers: Headers(headers.collect()),

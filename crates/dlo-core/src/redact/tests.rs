@@ -123,6 +123,16 @@ fn copies_differ_wherever_something_is_hidden_and_nowhere_else() {
 }
 
 #[test]
+fn a_payload_that_no_rule_looks_into_is_copied_whatever_it_is() {
+    let mut message = Message { payload: Payload::from("no JSON"), ..Message::default() };
+    message.headers.push_text("authorization", "Bearer abcdefgh");
+    let copy = redactor(r#"{"headers":["authorization"]}"#).stand_in(&message, 0).unwrap();
+    assert_eq!(copy.payload, message.payload);
+    assert_ne!(copy.headers, message.headers);
+    assert!(redactor(r#"{"fields":["card"]}"#).stand_in(&message, 0).is_none());
+}
+
+#[test]
 fn headers_are_hidden_by_name_in_any_case_and_names_stay() {
     let mut headers = Headers::new();
     headers.push_text("Authorization", "Bearer abcdefghij");

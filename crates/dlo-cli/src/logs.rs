@@ -1,16 +1,30 @@
 //! Logs of the office: to stderr, as text for a person who looks and as JSON for a machine that collects.
 
 use std::io::IsTerminal;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::fmt::format::FmtSpan;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer};
 
 use crate::args::{LogArgs, LogFormat};
 use crate::config::{Log, LogStyle};
 use crate::exit::{Failure, Outcome};
 
+mod repeats;
+
+use repeats::Repeats;
+
+/// Lines that were repeated, until their summary is written.
+static REPEATS: OnceLock<Repeats> = OnceLock::new();
+/// How often it is looked whether a summary is due.
+const LOOK: Duration = Duration::from_secs(5);
+
 /// RabbitMQ's client warns of a message that came back by showing all of it, and no payload byte is logged here.
 const WITHOUT_PAYLOADS: &str = "lapin::returned_messages=off";
+/// What else it logs is in the errors of our adapter, once instead of five times. A filter that names it shows it.
+const WITHOUT_ECHO: &str = "lapin=off";
 
 /// What is wrong with a filter, if anything is.
 pub(crate) fn check_filter(filter: &str) -> Result<(), String> {
@@ -22,10 +36,8 @@ fn parse(filter: &str) -> Result<EnvFilter, String> {
         let shown: String = filter.chars().take(64).collect();
         format!("expected error, warn, info, debug, trace, or a filter such as \"dlo_server=debug,warn\", found \"{shown}\"")
     })?;
-    Ok(match WITHOUT_PAYLOADS.parse() {
-        Ok(directive) => parsed.add_directive(directive),
-        Err(_) => parsed,
-    })
+    let unwanted = [WITHOUT_PAYLOADS].into_iter().chain((!filter.contains("lapin")).then_some(WITHOUT_ECHO));
+    Ok(unwanted.filter_map(|directive| directive.parse().ok()).fold(parsed, EnvFilter::add_directive))
 }
 
 /// Lays the flags over what the config says.
@@ -56,17 +68,48 @@ pub(crate) fn is_json(style: LogStyle) -> bool {
 /// Begins to log. Called once, by the commands that run the office.
 pub(crate) fn init(log: &Log) -> Outcome {
     let filter = parse(&log.filter).map_err(|what| Failure::usage(format!("`log.level` {what}")))?;
-    let builder = tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let failed = |cause: String| Failure::failed(format!("logging could not begin: {cause}"));
+    let lines = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
-        .with_span_events(FmtSpan::NONE)
         .with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none());
-    let begun = if is_json(log.style) {
-        builder.json().flatten_event(true).try_init()
+    let lines = if is_json(log.style) {
+        lines.json().flatten_event(true).boxed()
     } else {
-        builder.with_target(false).try_init()
+        lines.with_target(false).boxed()
     };
-    begun.map_err(|cause| Failure::failed(format!("logging could not begin: {cause}")))
+    let repeats = REPEATS.get_or_init(Repeats::default);
+    let registry = tracing_subscriber::registry().with(filter).with(repeats.clone()).with(lines);
+    registry.try_init().map_err(|cause| failed(cause.to_string()))?;
+    std::panic::set_hook(Box::new(log_panic));
+    let summing = std::thread::Builder::new().name("dlo-log".into());
+    let summing = summing.spawn(|| {
+        loop {
+            std::thread::sleep(LOOK);
+            write_summaries(false);
+        }
+    });
+    summing.map(drop).map_err(|cause| failed(cause.to_string()))
+}
+
+/// Writes how often lines were repeated that were not written. Called before the process ends.
+pub(crate) fn finish() {
+    write_summaries(true);
+}
+
+fn write_summaries(all: bool) {
+    let due = REPEATS.get().map(|repeats| repeats.summaries(Instant::now(), all));
+    for summary in due.into_iter().flatten() {
+        summary.write();
+    }
+}
+
+/// A panic is a line of the log like any other, with its text. Who runs the task adds what it worked on.
+fn log_panic(panic: &std::panic::PanicHookInfo<'_>) {
+    let at = panic.location().map(ToString::to_string).unwrap_or_default();
+    let current = std::thread::current();
+    let (text, thread) =
+        (panic.payload_as_str().unwrap_or("it has no text"), current.name().unwrap_or("unnamed"));
+    tracing::error!(text, at, thread, "a task panicked");
 }
 
 #[cfg(test)]
@@ -78,5 +121,11 @@ mod tests {
         for filter in ["trace", "lapin=trace", "dlo_server=debug,warn"] {
             assert!(parse(filter).unwrap().to_string().contains(WITHOUT_PAYLOADS), "{filter}");
         }
+    }
+
+    #[test]
+    fn a_client_whose_errors_we_report_is_silent_unless_it_is_asked_for() {
+        assert!(parse("info").unwrap().to_string().contains(WITHOUT_ECHO));
+        assert!(!parse("info,lapin=warn").unwrap().to_string().contains(WITHOUT_ECHO));
     }
 }

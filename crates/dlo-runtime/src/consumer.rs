@@ -53,7 +53,23 @@ pub struct Consumer {
 #[derive(Debug)]
 pub(crate) struct Through {
     lane: Option<Lane>,
-    settled: Option<Settled>,
+    settled: Result<Option<Settled>, Panic>,
+}
+
+/// What a task that panicked left.
+struct Panic(Box<dyn std::any::Any + Send>);
+
+impl std::fmt::Debug for Panic {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Panic({self})")
+    }
+}
+
+impl std::fmt::Display for Panic {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let text = self.0.downcast_ref::<String>().map(String::as_str);
+        f.write_str(text.or(self.0.downcast_ref::<&str>().copied()).unwrap_or("a panic without a text"))
+    }
 }
 
 impl std::fmt::Debug for Consumer {
@@ -228,12 +244,8 @@ impl Consumer {
         // No async block around it, which would keep room for it twice.
         let going = AssertUnwindSafe(process(shared, carried, of, errand, arrived)).catch_unwind();
         let task = going.map(|ended| {
-            let settled = ended.unwrap_or_else(|_panic| {
-                // A defect of ours took it down: it goes back when the source is closed.
-                tracing::error!("consumer.defect");
-                None
-            });
-            Through { lane, settled }
+            // A defect of ours took it down: it goes back when the source is closed.
+            Through { lane, settled: ended.map_err(Panic) }
         });
         self.tasks.spawn(task);
     }
@@ -244,14 +256,16 @@ impl Consumer {
         while let Some(done) = next {
             match done {
                 Ok(through) => {
-                    if let Some(settled) = through.settled {
-                        self.settling.settle(settled);
+                    match through.settled {
+                        Ok(Some(settled)) => self.settling.settle(settled),
+                        Ok(None) => {}
+                        Err(panic) => self.shared.defect(&panic),
                     }
                     if let Some(lane) = through.lane {
                         self.next_of(lane);
                     }
                 }
-                Err(defect) => tracing::error!(%defect, "consumer.defect"),
+                Err(defect) => self.shared.defect(&defect),
             }
             next = self.tasks.try_join_next();
         }

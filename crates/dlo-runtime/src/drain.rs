@@ -20,7 +20,7 @@ impl Consumer {
     pub(crate) async fn drain(mut self, receiving: Receiving, worker: Worker) -> Result<(), BrokerError> {
         let deadline = Instant::now() + self.drain;
         self.shared.shutdown.cancel();
-        let source = receiving.stop().await;
+        let source = receiving.stop(&self.shared).await;
         self.lanes.clear();
         while let Ok(Some(done)) = timeout_at(deadline, self.tasks.join_next()).await {
             self.through(done);

@@ -133,21 +133,21 @@ pub(crate) fn log(event: &Event<'_>) {
         Event::Paused { dependency, wait } => {
             tracing::warn!(dependency, wait_ms = wait.as_millis() as u64, "consumer.paused");
         }
-        Event::Resumed { dependency } => tracing::info!(dependency, "consumer.resumed"),
+        Event::Resumed { dependency } => tracing::info!(dependency, recovered = true, "consumer.resumed"),
         Event::OverBudget => tracing::debug!("message.over_budget"),
         Event::Braked { cause, wait } => {
             tracing::error!(cause, wait_ms = wait.as_millis() as u64, "consumer.braked");
         }
-        Event::Released { cause } => tracing::info!(cause, "consumer.released"),
+        Event::Released { cause } => tracing::info!(cause, recovered = true, "consumer.released"),
         Event::MassDeath { cause } => tracing::error!(cause, "consumer.mass_death"),
         Event::HandlerAway { problem } => tracing::warn!(problem, "consumer.handler_away"),
-        Event::HandlerBack => tracing::info!("consumer.handler_back"),
+        Event::HandlerBack => tracing::info!(recovered = true, "consumer.handler_back"),
         Event::HandlerLost { origin, problem } => {
             tracing::warn!(queue = %origin.queue, partition = origin.partition, offset = origin.offset, problem,
                 "message.handler_lost");
         }
         Event::Spooled { letters, bytes } => tracing::error!(letters, bytes, "consumer.spooled"),
-        Event::SpoolEmpty => tracing::info!("consumer.spool_empty"),
+        Event::SpoolEmpty => tracing::info!(recovered = true, "consumer.spool_empty"),
         Event::NotWritten { queue, problem } => {
             tracing::error!(queue, problem, "consumer.not_written");
         }

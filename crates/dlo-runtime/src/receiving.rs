@@ -14,6 +14,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::events::{Event, Watch};
 use crate::room::Room;
+use crate::shared::Shared;
 
 /// Deliveries taken at once.
 const BATCH: usize = 512;
@@ -51,10 +52,10 @@ impl Receiving {
     }
 
     /// Receives no more, and gives the source back; `None` after a defect of ours.
-    pub(crate) async fn stop(mut self) -> Option<Box<dyn Source>> {
+    pub(crate) async fn stop(mut self, shared: &Shared) -> Option<Box<dyn Source>> {
         self.stop.cancel();
         self.batches.close();
-        self.task.await.inspect_err(|defect| tracing::error!(%defect, "consumer.defect")).ok()
+        self.task.await.inspect_err(|defect| shared.defect(defect)).ok()
     }
 }
 
@@ -70,6 +71,9 @@ async fn run(
         let free = room.worth_asking().await;
         match source.receive(free.min(BATCH), WAIT).await {
             Ok(deliveries) => {
+                if pause > FIRST_PAUSE {
+                    tracing::info!(recovered = true, "consumer.broker_back");
+                }
                 pause = FIRST_PAUSE;
                 if deliveries.is_empty() {
                     continue;

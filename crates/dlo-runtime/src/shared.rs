@@ -114,6 +114,12 @@ impl Shared {
         }
     }
 
+    /// A task of this consumer panicked.
+    pub(crate) fn defect(&self, defect: &dyn std::fmt::Display) {
+        let queue = self.queue.get().map(String::as_str);
+        tracing::error!(queue, consumer = self.letters.group, %defect, "consumer.defect");
+    }
+
     pub(crate) fn stuck(&self, lane: &Lane) {
         // The loop is gone only when everything ends.
         let _ = self.stuck.send(lane.clone());

@@ -38,7 +38,9 @@ pub(super) fn run(args: ConsumeArgs, config: Option<&Path>) -> Outcome {
     // Status and metrics name queues, hosts and errors.
     demand_token(config.consume.listen, config.consume.token.is_some(), "by `token_file` under [consume]")?;
     logs::init(&config.log)?;
-    block_on(consume(config, &args.sources))
+    let outcome = block_on(consume(config, &args.sources));
+    logs::finish();
+    outcome
 }
 
 /// The consumers of the named sources, or all. None is a mistake worth telling.

@@ -18,7 +18,9 @@ pub(super) fn run(args: ServeArgs, config: Option<&Path>) -> Outcome {
     let config = overlaid(Config::load(config)?, args)?;
     refuse_open_door(&config)?;
     logs::init(&config.log)?;
-    block_on(serve(&config))
+    let outcome = block_on(serve(&config));
+    logs::finish();
+    outcome
 }
 
 /// The file with the flags laid over it.

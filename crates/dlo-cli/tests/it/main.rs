@@ -31,6 +31,8 @@ mod import;
 #[cfg(test)]
 mod kill;
 #[cfg(test)]
+mod log_lines;
+#[cfg(test)]
 mod office;
 #[cfg(test)]
 mod postgres;

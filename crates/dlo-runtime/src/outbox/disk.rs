@@ -40,7 +40,7 @@ impl Chute {
             Ok(Err(problem)) => {
                 tracing::error!(queue = self.queue, %problem, "consumer.no_spool");
             }
-            Err(defect) => tracing::error!(%defect, "consumer.defect"),
+            Err(defect) => tracing::error!(queue = self.queue, %defect, "consumer.defect"),
         }
     }
 

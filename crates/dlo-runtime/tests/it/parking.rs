@@ -11,7 +11,7 @@ use dlo_core::failure::Failure;
 use dlo_core::message::Message;
 use dlo_core::reason::Reason;
 use dlo_core::verdict::VerdictKind;
-use dlo_runtime::{Consumer, Policy};
+use dlo_runtime::{Consumer, Event, Policy, Watch};
 use dlo_testkit::clock::START;
 use dlo_testkit::faults::{Fault, FaultyPublisher, Script, WeakSource};
 
@@ -102,6 +102,28 @@ async fn a_handler_that_panics_takes_nobody_with_it() {
     });
     shop.run_until(consumer, |seen| seen.parked() == 1 && seen.handled() == 1).await;
     assert_eq!(story(&shop.letters().await[0]).error_class.as_deref(), Some("panic"));
+}
+
+/// Panics in the middle of the consumer's own work.
+struct Defect;
+
+impl Watch for Defect {
+    fn saw(&self, event: &Event<'_>) {
+        assert!(!matches!(event, Event::Handled { .. }), "a scripted defect");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_of_the_consumer_is_logged_with_its_queue_and_its_text() {
+    let shop = Shop::open();
+    shop.orders(["good"]).await;
+    let consumer = shop.consumer().watch(Arc::new(Defect)).handler(|_| async { Ok::<(), Failure>(()) });
+    shop.run_until(consumer, |_| logged().contains("consumer.defect")).await;
+    let log = logged();
+    let line = log.lines().find(|line| line.contains("consumer.defect")).unwrap();
+    for said in ["\"queue\":\"orders\"", "\"consumer\":\"pricing\"", "a scripted defect"] {
+        assert!(line.contains(said), "{said} is not in {line}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

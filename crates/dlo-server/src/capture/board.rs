@@ -136,15 +136,17 @@ impl CaptureBoard {
         });
     }
 
-    /// A lane works, or is not here any more.
-    pub(crate) fn works(&self, source: &str, lane: i32) {
+    /// A lane works, or is not here any more. `true` if it was the last that waited.
+    pub(crate) fn works(&self, source: &str, lane: i32) -> bool {
+        let mut is_last = false;
         self.change(source, |entry| {
             entry.asked = true;
-            entry.waiting.remove(&lane);
+            is_last = entry.waiting.remove(&lane).is_some() && entry.waiting.is_empty();
             if entry.waiting.is_empty() {
                 entry.waits_since = None;
             }
         });
+        is_last
     }
 
     pub(crate) fn ends(&self, source: &str, why: Option<String>, now: Timestamp) {

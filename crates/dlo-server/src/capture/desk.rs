@@ -26,6 +26,8 @@ pub(super) struct Desk {
     pub(super) pace: Pace,
     /// Lanes that this server reads.
     pub(super) lanes: AtomicUsize,
+    /// Batches that the store did not take yet.
+    pub(super) not_taken: AtomicUsize,
 }
 
 /// Why a lane cannot go on as it is.
@@ -60,7 +62,7 @@ impl Trouble {
 impl Desk {
     pub(super) fn new(office: Arc<Office>, spec: Arc<CaptureSpec>) -> Self {
         let pace = Pace::new(spec.limits.rate);
-        Self { office, spec, pace, lanes: AtomicUsize::new(1) }
+        Self { office, spec, pace, lanes: AtomicUsize::new(1), not_taken: AtomicUsize::new(0) }
     }
 
     /// Bytes that one of `shares` in every lane may hold.
@@ -84,7 +86,16 @@ impl Desk {
         self.office.captures.stored(&self.spec.source, new, duplicates + known, self.office.now());
     }
 
+    /// A lane works, as far as no batch of it waits for the store: one that is received meanwhile proves nothing.
     pub(super) fn works(&self, lane: i32) {
+        let waits = self.not_taken.load(Ordering::Relaxed) > 0;
+        if !waits && self.office.captures.works(&self.spec.source, lane) {
+            tracing::warn!(source = self.spec.source, recovered = true, "capture works again");
+        }
+    }
+
+    /// A lane is not here any more.
+    pub(super) fn leaves(&self, lane: i32) {
         self.office.captures.works(&self.spec.source, lane);
     }
 

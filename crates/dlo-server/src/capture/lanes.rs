@@ -145,6 +145,10 @@ impl Lanes {
             self.lanes.iter().filter(|(_, lane)| lane.task.is_finished()).map(|(at, _)| *at).collect();
         for partition in ended {
             if let Some(lane) = self.lanes.remove(&partition) {
+                if let Err(defect) = lane.task.await {
+                    let spec = &self.desk.spec;
+                    tracing::error!(source = spec.source, queue = spec.dlq, partition, %defect, "capture broke off; it begins again");
+                }
                 self.release(lane.lease).await;
             }
         }

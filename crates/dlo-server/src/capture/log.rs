@@ -94,7 +94,7 @@ pub(super) async fn lane(log: Arc<Log>, partition: i32, lease: Option<Lease>, st
             break;
         }
     }
-    log.desk.works(partition);
+    log.desk.leaves(partition);
 }
 
 struct Lane {

@@ -6,6 +6,7 @@
 //! stored now is held, and the broker holds the rest.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use dlo_core::broker::{BrokerError, Delivery, Settled, Settlement, Settler, Source, Unsettled};
@@ -46,7 +47,7 @@ pub(super) async fn lane(desk: Arc<Desk>, lease: Option<Lease>, stop: Cancellati
             break;
         }
     }
-    desk.works(LANE);
+    desk.leaves(LANE);
 }
 
 /// One source, from its opening to the error that ends it.
@@ -310,6 +311,22 @@ impl Drain {
     }
 }
 
+/// A batch that the store did not take yet, counted until this is dropped.
+struct NotTaken(Arc<Desk>);
+
+impl NotTaken {
+    fn new(desk: &Arc<Desk>) -> Self {
+        desk.not_taken.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(desk))
+    }
+}
+
+impl Drop for NotTaken {
+    fn drop(&mut self) {
+        self.0.not_taken.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 struct Admitted {
     unsettled: Unsettled,
     redelivered: bool,
@@ -335,6 +352,19 @@ impl Job {
 
     /// Inserts, for as long as it takes. `Err(None)`: the office closes.
     async fn insert(&mut self) -> Result<Vec<Inserted>, Option<StoreError>> {
+        let mut waiting = None;
+        let inserted = self.insert_at_last(&mut waiting).await;
+        if waiting.take().is_some() && inserted.is_ok() {
+            self.desk.works(LANE);
+        }
+        inserted
+    }
+
+    /// `waiting` is set as soon as the store has not taken the batch.
+    async fn insert_at_last(
+        &mut self,
+        waiting: &mut Option<NotTaken>,
+    ) -> Result<Vec<Inserted>, Option<StoreError>> {
         let mut pause = Pause::new();
         let letters = Arc::new(std::mem::take(&mut self.letters));
         let are_known_again = letters.iter().all(|letter| letter.dedupe.is_some());
@@ -349,7 +379,10 @@ impl Job {
                 Err(lost @ StoreError::LeaseLost(_)) => return Err(Some(lost)),
                 // The broker delivers them again, and the window in the store says which of them are there.
                 Err(error @ StoreError::Unconfirmed(_)) if !are_known_again => return Err(Some(error)),
-                Err(error) => self.desk.waits(LANE, &Trouble::Store(error)),
+                Err(error) => {
+                    waiting.get_or_insert_with(|| NotTaken::new(&self.desk));
+                    self.desk.waits(LANE, &Trouble::Store(error));
+                }
             }
             if !pause.wait(&self.stop).await {
                 return Err(None);

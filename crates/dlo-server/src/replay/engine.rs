@@ -78,10 +78,14 @@ impl Engine {
         let mut hands: JoinSet<Ended> = JoinSet::new();
         let mut held: HashMap<ReplayId, task::Id> = HashMap::new();
         let mut resting: HashMap<ReplayId, Instant> = HashMap::new();
+        let mut is_away = false;
         loop {
             resting.retain(|_, until| *until > Instant::now());
             match self.replays.active().await {
                 Ok(active) => {
+                    if std::mem::take(&mut is_away) {
+                        tracing::warn!(recovered = true, "replays can be looked at again");
+                    }
                     self.desk.only(&active.iter().map(|replay| replay.id).collect());
                     for replay in active {
                         if !held.contains_key(&replay.id) && !resting.contains_key(&replay.id) {
@@ -92,7 +96,8 @@ impl Engine {
                     }
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "replays cannot be looked at; they go on when the store answers")
+                    is_away = true;
+                    tracing::warn!(%error, "replays cannot be looked at; they go on when the store answers");
                 }
             }
             if let Err(error) = self.families().await {
@@ -105,7 +110,8 @@ impl Engine {
                 _ = bell.changed() => {}
                 Some(ended) = hands.join_next_with_id() => {
                     let (task, ended) = ended.unwrap_or_else(|error| {
-                        tracing::error!(%error, "a replay fell out of hand; it is taken up again");
+                        let replay = held.iter().find(|(_, of)| **of == error.id()).map(|(id, _)| id.to_string());
+                        tracing::error!(replay, %error, "a replay broke off; it begins again");
                         (error.id(), Ended::Rest)
                     });
                     held.retain(|id, of| {

@@ -135,7 +135,9 @@ impl Runner {
     fn heard<T>(&mut self, result: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
         match result {
             Ok(value) => {
-                self.store_back = None;
+                if self.store_back.take().is_some() {
+                    tracing::warn!(replay = %self.hand.id, recovered = true, "the store answers a replay again");
+                }
                 Ok(Some(value))
             }
             Err(error) if error.is_transient() => {
@@ -230,7 +232,12 @@ impl Runner {
         self.ends.extend(answer.ends);
         match answer.trouble {
             Some(why) => self.broker_gone(&why),
-            None if answer.taken => (self.gone, self.pause) = (None, None),
+            None if answer.taken => {
+                if self.pause.take().is_some() {
+                    tracing::warn!(replay = %self.hand.id, recovered = true, "a replay sends again");
+                }
+                self.gone = None;
+            }
             None => {}
         }
     }

@@ -70,6 +70,7 @@ pub(crate) static ALL: &[Tier] = &[
                 "trouble::",
                 "dead_wires::",
                 "clock_jumps::",
+                "log_lines::",
                 "guard::",
                 "consume::",
                 "stories::",
@@ -134,7 +135,7 @@ pub(crate) static ALL: &[Tier] = &[
         &[Work::Tests(
             Tests::of("dlo-cli")
                 .target("it")
-                .only(&["kill::", "drain::", "disk::", "trouble::", "dead_wires::", "clock_jumps::"])
+                .only(&["kill::", "drain::", "disk::", "trouble::", "dead_wires::", "clock_jumps::", "log_lines::"])
                 .skip(&["replay::", "disk::a_full_ext4"])
                 .threads(4),
         )],

@@ -5,6 +5,7 @@
 //! project is 20.
 
 mod asked;
+mod capture;
 mod volume;
 
 use std::collections::BTreeMap;

@@ -150,6 +150,8 @@ impl Planted {
             | "/api/v1/deploys"
             | "/api/v1/views"
             | "/api/v1/sources"
+            | "/api/v1/status"
+            | "/banner"
             | "/api/v1/stats"
             | "/api/v1/stats/causes"
             | "/api/v1/stats/trend"

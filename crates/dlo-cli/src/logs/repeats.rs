@@ -4,7 +4,7 @@
 //! and a summary follows each [`WINDOW`]. Lines are alike if they differ only in words with digits: ports, times, numbers.
 //! One place writes at most [`SHOWN`] lines and a summary in a window, whoever calls it, a client library too. A line with
 //! the field `recovered` lets the trouble of its subject be written again. The line of a dead letter is never counted.
-//! A client library is one place as a whole: it reports one failure from several.
+//! A client library is one place as a whole, and so are all lines with an error of the store: one failure is met by many.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -23,7 +23,9 @@ const WINDOW: Duration = Duration::from_secs(60);
 /// A line that was not repeated for so long is written again. Longer than the longest pause between two tries of anything.
 const QUIET: Duration = Duration::from_secs(45);
 /// Lines of one place in a window; they differ in more than numbers.
-const SHOWN: u32 = 3;
+const SHOWN: u32 = 2;
+/// How errors of the store begin. All that runs meets them, so their lines are one place.
+const OF_STORE: [&str; 3] = ["the database did not answer", "the disk of", "the file system of"];
 /// The beginning of the targets of our own crates.
 const OURS: &str = "dlo";
 /// Kinds of lines that are remembered of one place. Past that the oldest is forgotten.
@@ -48,6 +50,7 @@ pub(super) struct Repeats(Arc<Mutex<HashMap<Key, Place>>>);
 enum Key {
     Ours(Identifier),
     Library(&'static str, Level),
+    Store(Level),
 }
 
 impl Key {
@@ -89,6 +92,7 @@ struct Line {
     fields: String,
     subject: Option<u64>,
     recovered: bool,
+    is_of_store: bool,
 }
 
 /// How often a line was repeated.
@@ -125,11 +129,14 @@ impl Repeats {
         read: impl FnOnce() -> Line,
     ) -> bool {
         let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let id = Key::of(metadata);
+        let mut id = Key::of(metadata);
         if places.get(&id).is_some_and(|place| place.never_counted) {
             return true;
         }
         let line = read();
+        if line.is_of_store {
+            id = Key::Store(*metadata.level());
+        }
         if places.len() >= PLACES && !places.contains_key(&id) {
             return true;
         }
@@ -222,6 +229,10 @@ impl Line {
 
     fn add(&mut self, field: &Field, value: std::fmt::Arguments<'_>) {
         let name = field.name();
+        if name == "error" {
+            let text = value.to_string();
+            self.is_of_store = OF_STORE.iter().any(|begin| text.starts_with(begin));
+        }
         if name == "message" {
             let _ = self.message.write_fmt(value);
         } else if SUBJECTS.contains(&name) && self.subject.is_none() {

@@ -62,7 +62,7 @@ pub(crate) fn is_readable(what: &str, log: &str, first: &str) {
     let messages: Vec<&str> = lines.iter().filter_map(|line| line["message"].as_str()).collect();
     println!("{what}: {} lines", lines.len());
     assert!(lines.len() <= MOST, "{what}: {} lines: {}", lines.len(), log);
-    assert!(messages.contains(&first), "{what}: {messages:?}");
+    assert!(lines.iter().any(|line| line.to_string().contains(first)), "{what}: {messages:?}");
     let repeated: u64 = lines.iter().filter_map(|line| line["repeated"].as_u64()).sum();
     assert!(repeated > 0, "{what}: nothing was counted: {messages:?}");
 }
@@ -143,6 +143,6 @@ async fn a_database_that_is_away_and_comes_back() {
     // The next look of the replays.
     tokio::time::sleep(Duration::from_secs(5)).await;
     let log = office.end();
-    is_readable("database away", &log, "replays cannot be looked at; they go on when the store answers");
+    is_readable("database away", &log, "the database did not answer");
     recovered(&log, "replays can be looked at again");
 }

@@ -57,6 +57,9 @@ struct Measured {
     reserve: u64,
 }
 
+/// Of a file system that does not say how much is free, only a write tells whether there is space.
+const UNKNOWN: Measured = Measured { available: u64::MAX, reserve: RESERVE };
+
 impl Measured {
     /// Free bytes below which letters are refused.
     const fn low(self) -> u64 {
@@ -163,7 +166,7 @@ impl Space {
 
     /// One look: `true` if the reserve is to be given to the write-ahead log now.
     fn look(&self) -> bool {
-        let Some(found) = self.measure() else { return self.take_turn_to_give() };
+        let found = self.measure().unwrap_or(UNKNOWN);
         if !self.is_full() {
             if found.available < found.low() {
                 self.refuse(false);
@@ -193,7 +196,8 @@ impl Space {
     /// Gives the space of the reserve to the write-ahead log. On the writing thread, between two transactions. SQLite ignores
     /// zeros behind its last frame, and overwrites them.
     pub(super) fn give(&self, connection: &Connection) {
-        let (Some(directory), Some(found)) = (&self.directory, self.measure()) else { return };
+        let Some(directory) = &self.directory else { return };
+        let found = self.measure().unwrap_or(UNKNOWN);
         self.state().given = true;
         Reserve::of(directory).remove();
         if let Err(error) = reserve::extend(connection, &directory.join("office.db-wal"), found.reserve) {

@@ -121,3 +121,15 @@ fn the_kinds_of_a_place_are_bounded() {
     assert_eq!(place.kinds.len(), KINDS);
     assert_eq!(place.hidden, 1_000 - u64::from(SHOWN));
 }
+
+#[test]
+fn an_error_of_the_store_is_one_cause_wherever_it_is_met() {
+    let (lines, repeats) = written(|| {
+        tracing::warn!(error = "the database did not answer: connection closed", "a rule waits");
+        tracing::warn!(error = "the database did not answer: connection closed", "a replay waits");
+        tracing::warn!(error = "the database did not answer: timed out", "capture waits");
+        tracing::warn!(error = "the broker is out of reach", "capture waits");
+    });
+    assert_eq!(lines.len(), SHOWN as usize + 1);
+    assert_eq!(repeats.summaries(Instant::now(), true).len(), 1);
+}

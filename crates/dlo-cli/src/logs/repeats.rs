@@ -2,7 +2,7 @@
 //!
 //! A line is written if its like was not written by the same place in the code within [`QUIET`]. Every other one is counted,
 //! and a summary follows each [`WINDOW`]. Lines are alike if they differ only in words with digits: ports, times, numbers.
-//! One place writes at most [`SHOWN`] lines and a summary in a window, whoever calls it, a client library too. A line with
+//! One place writes at most [`SHOWN`] lines and a summary in a window, for all of its callers. A line with
 //! the field `recovered` lets the trouble of its subject be written again. The line of a dead letter is never counted.
 //! A client library is one place as a whole, and so are all lines with an error of the store: one failure is met by many.
 
@@ -282,7 +282,7 @@ fn without_numbers(text: &str) -> String {
 }
 
 impl Summary {
-    /// Writes it at the level of the lines that it stands for.
+    /// Writes it at the level of the lines that it counts.
     pub(super) fn write(&self) {
         macro_rules! write_at {
             ($level:ident) => {

@@ -1,3 +1,5 @@
+//! Which lines are written, and which are counted.
+
 use std::sync::Mutex as StdMutex;
 
 use tracing_subscriber::layer::SubscriberExt;

@@ -1,3 +1,5 @@
+//! The reserve of a data directory: made, given to the write-ahead log, and made again.
+
 use super::*;
 
 #[test]

@@ -1,7 +1,8 @@
-//! Trouble that lasts writes at most ten lines a minute for each cause, client libraries included; the first line and the recovery are there.
+//! Trouble that lasts writes at most ten lines a minute for each cause, client libraries included.
 //!
-//! Each test makes one trouble, lets it last for `DLO_LOG_SECONDS` (12 by default), and reads all that the office wrote. The first
-//! lines of a trouble are the most that a minute has: what follows is one summary per place in a minute.
+//! The first line and the recovery are there. Each test makes one trouble, lets it last for `DLO_LOG_SECONDS` (12 by
+//! default), and reads all that the office wrote. The first lines of a trouble are the most that a minute has: what
+//! follows is one summary per place in a minute.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! Reads from the store what is to be shown, masked. Pages and the API read through here.
+//! Reads from the store and masks the result. Pages and the API read through here.
 //!
 //! What acts on letters reads the store itself: a repair, a replay and a rule of the config work on the real values.
 

@@ -2,7 +2,7 @@
 //! decides about it.
 //!
 //! Ids, times, counts and codes of ours are shown. So are addresses (names of sources and queues) and names of people and
-//! teams: whoever cannot see them cannot act.
+//! teams: a person who cannot see them cannot act.
 
 mod replays;
 mod triage;
@@ -17,7 +17,7 @@ use dlo_core::redact::Redactor;
 use dlo_store::triage::Sampled;
 use dlo_store::{AuditEntry, AuditPage, LetterPage, StoredPayload, TimelineEntry, Verification};
 
-/// Something of which parts may be hidden.
+/// A value with parts that may be hidden.
 pub(crate) trait Masked {
     fn mask(&mut self, rules: &Redactor);
 }

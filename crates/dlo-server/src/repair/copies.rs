@@ -35,7 +35,7 @@ pub(crate) enum Outlook {
     },
 }
 
-/// A message of which a part is masked, and the rules that say which.
+/// A message with masked parts, and the rules that mask them.
 #[derive(Debug)]
 pub(crate) struct Masking<'a> {
     pub(crate) subject: Subject<'a>,
@@ -43,7 +43,7 @@ pub(crate) struct Masking<'a> {
 }
 
 impl RepairDesk {
-    /// What an expression makes of each message, as far as it may be shown.
+    /// The result of an expression for each message, as far as it may be shown.
     pub(crate) async fn outlook(
         &self,
         expression: &str,
@@ -215,7 +215,7 @@ fn text_of(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Texts that differ by nothing but what stands in for masked values are shown with masks there.
+/// Texts that differ only in their stand-ins are shown with masks in those places.
 fn merged_text(texts: &[String]) -> String {
     let mut without = texts.iter().map(|text| without_stand_ins(text));
     match without.next() {

@@ -1,4 +1,4 @@
-//! Groups and what people write beside them. Notes, links and runbooks are texts of people, and masked as any text.
+//! Groups, and what people write about them. Notes, links and runbooks are texts of people, and masked as any text.
 
 use dlo_core::deploy::{Deploy, NewDeploy};
 use dlo_core::group::{Group, Life, Similar, SplitOff};

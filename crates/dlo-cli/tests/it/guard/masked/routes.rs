@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::plant::{MARK, ask, leak, letter, office, payload, twice};
 use crate::office::Office;
 
-/// A backup is a copy of everything, by intent: whoever may take one may see all.
+/// A backup is a copy of everything, by intent: who may take one may see all.
 const WHOLE_COPY: &str = "/api/v1/backup";
 
 /// What is there to ask about.

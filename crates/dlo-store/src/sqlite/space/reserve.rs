@@ -52,15 +52,9 @@ pub(super) fn extend(connection: &Connection, log: &Path, reserve: u64) -> std::
     const FRAME: u64 = 4096 + 24;
     let mut file = OpenOptions::new().write(true).open(log)?;
     let length = file.metadata()?.len();
-    // What can be moved into the database is moved: the log then begins at its start again.
-    let frames = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| {
-        Ok((row.get::<_, i64>(1)?, row.get::<_, i64>(2)?))
-    });
-    let used = match frames {
-        Ok((frames, moved)) if frames == moved => 0,
-        Ok((frames, _)) => (frames.unsigned_abs() + 1) * FRAME,
-        Err(_) => length,
-    };
+    // A reader may keep the log from beginning at its start again: the reserve follows the last frame in any case.
+    let frames = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get::<_, i64>(1));
+    let used = frames.map_or(length, |frames| (frames.unsigned_abs() + 1) * FRAME);
     let mut missing = (used + reserve).saturating_sub(length);
     while missing >= LEAST {
         match allocate(&mut file, length, missing) {

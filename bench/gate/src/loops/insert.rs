@@ -18,7 +18,7 @@ fn batch(n: u64) -> Vec<NewLetter> {
 pub(super) fn batches(turns: u64, most: u64) {
     let scratch = tempfile::tempdir().expect("a directory");
     let limits = StoreLimits { index_behind: false, ..StoreLimits::default() };
-    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
     let store = SqliteStore::open(scratch.path(), limits).expect("a store");
     let now = letters::failed_at(most * LETTERS);
     turn(turns, most, batch, |letters| {

@@ -111,7 +111,7 @@ impl SqliteStore {
             limits,
             _folding: fold::Folding::start(&home.database, &watched)?,
             _indexing: indexing,
-            _watching: space::Watching::start(&watched, move || give_reserve(&giver))?,
+            _watching: space::Watching::start(&watched, move || space::give_reserve(&giver))?,
             _home: home,
         }))
     }
@@ -153,9 +153,9 @@ impl Store for SqliteStore {
         if self.limits.index_behind {
             indexer::close_behind(&self.shared).await;
         }
-        let prepared = tokio::task::spawn_blocking(move || Prepared::new(batch))
-            .await
-            .map_err(|e| StoreError::Refused(format!("a batch could not be prepared: {e}")))??;
+        let prepared = tokio::task::spawn_blocking(move || Prepared::new(batch)).await;
+        let prepared =
+            prepared.map_err(|e| StoreError::Refused(format!("a batch is not prepared: {e}")))??;
         let weight = prepared.weight();
         let waiting = self.shared.waiting.fetch_add(weight, Ordering::Relaxed);
         // One batch is always taken, however large: it was let in at the door.
@@ -369,12 +369,6 @@ const PROBE: &str = "SELECT (SELECT count(*) FROM (SELECT 1 FROM letters LIMIT 1
 
 fn closed() -> StoreError {
     StoreError::Unavailable("the store is closed".into())
-}
-
-/// Has the writing thread give the reserve to the write-ahead log.
-fn give_reserve(jobs: &Sender<Job>) {
-    // Without a writer nothing is written any more.
-    let _ = jobs.send(Job::Run(Box::new(|writer| writer.shared.space.give(&writer.connection))));
 }
 
 /// The first block number that no block has.

@@ -19,6 +19,7 @@ use crate::{Disk, StoreError};
 mod reserve;
 
 use reserve::Reserve;
+pub(super) use reserve::give_reserve;
 
 /// The largest reserve, for file systems of 128 MiB and more. Smaller ones keep a sixteenth.
 const RESERVE: u64 = 8 << 20;

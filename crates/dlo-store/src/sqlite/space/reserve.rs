@@ -4,8 +4,11 @@ use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::Sender;
 
 use rusqlite::Connection;
+
+use super::super::writer::Job;
 
 /// The smallest part of the reserve that is worth a try.
 pub(super) const LEAST: u64 = 64 << 10;
@@ -78,4 +81,10 @@ fn allocate(file: &mut File, from: u64, size: u64) -> std::io::Result<()> {
         }
         Err(error) => Err(error.into()),
     }
+}
+
+/// Has the writing thread give the reserve to the write-ahead log.
+pub(in super::super) fn give_reserve(jobs: &Sender<Job>) {
+    // Without a writer nothing is written any more.
+    let _ = jobs.send(Job::Run(Box::new(|writer| writer.shared.space.give(&writer.connection))));
 }

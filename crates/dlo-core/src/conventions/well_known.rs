@@ -4,6 +4,8 @@
 //! Filled in where no convention told it. Names are compared in lower case with `-` for `_`; a fact of the transport has its
 //! own names, and gives way to a header of the application.
 
+use std::sync::LazyLock;
+
 use super::Reading;
 use crate::limits;
 use crate::message::{Header, Message, transport_fact};
@@ -19,8 +21,11 @@ enum Field {
     MessageId,
 }
 
+/// A name, what it tells, and its rank.
+type Name = (&'static str, Field, u8);
+
 /// Names of the application's headers. Sorted; the number is the rank: of several names the lowest speaks.
-const HEADERS: &[(&str, Field, u8)] = &[
+const HEADERS: &[Name] = &[
     ("--typeid--", Field::EventType, 4),
     ("b3", Field::Trace, 4),
     ("ce-datacontenttype", Field::ContentType, 2),
@@ -66,7 +71,7 @@ const HEADERS: &[(&str, Field, u8)] = &[
 ];
 
 /// Names of facts of the transport, without their kind.
-const FACTS: &[(&str, Field, u8)] = &[
+const FACTS: &[Name] = &[
     ("awstraceheader", Field::Trace, 8),
     ("content-type", Field::ContentType, 8),
     ("correlation-id", Field::Correlation, 8),
@@ -75,6 +80,21 @@ const FACTS: &[(&str, Field, u8)] = &[
     ("messageid", Field::MessageId, 8),
     ("type", Field::EventType, 8),
 ];
+
+/// The names of each first byte, so that most headers are compared with none or few.
+type ByFirstByte = [&'static [Name]; 256];
+
+static HEADERS_BY_FIRST_BYTE: LazyLock<ByFirstByte> = LazyLock::new(|| by_first_byte(HEADERS));
+static FACTS_BY_FIRST_BYTE: LazyLock<ByFirstByte> = LazyLock::new(|| by_first_byte(FACTS));
+
+fn by_first_byte(names: &'static [Name]) -> ByFirstByte {
+    std::array::from_fn(|byte| {
+        let first = |(name, _, _): &Name| name.bytes().next().map_or(0, usize::from);
+        let start = names.partition_point(|name| first(name) < byte);
+        let end = names.partition_point(|name| first(name) <= byte);
+        &names[start..end]
+    })
+}
 
 /// The longest name of either list.
 const LONGEST: usize = 32;
@@ -126,16 +146,21 @@ pub(super) fn fill(reading: &mut Reading, message: &Message) {
 
 fn known(name: &str) -> Option<(Field, u8)> {
     let (name, table) = match transport_fact(name) {
-        Some(fact) => (fact, FACTS),
-        None => (name, HEADERS),
+        Some(fact) => (fact, &*FACTS_BY_FIRST_BYTE),
+        None => (name, &*HEADERS_BY_FIRST_BYTE),
     };
+    let folded = |byte: u8| if byte == b'_' { b'-' } else { byte.to_ascii_lowercase() };
+    let named = table[usize::from(folded(name.bytes().next()?))];
+    if named.is_empty() {
+        return None;
+    }
     let mut buffer = [0; LONGEST];
     let plain = buffer.get_mut(..name.len())?;
     for (to, from) in plain.iter_mut().zip(name.bytes()) {
-        *to = if from == b'_' { b'-' } else { from.to_ascii_lowercase() };
+        *to = folded(from);
     }
-    let at = table.binary_search_by(|(known, _, _)| known.as_bytes().cmp(plain)).ok()?;
-    table.get(at).map(|(_, field, rank)| (*field, *rank))
+    let at = named.binary_search_by(|(known, _, _)| known.as_bytes().cmp(plain)).ok()?;
+    named.get(at).map(|(_, field, rank)| (*field, *rank))
 }
 
 /// The id of the trace alone: W3C is `version-trace-span-flags`, B3 `trace-span`, Jaeger `trace:span:…`, Google

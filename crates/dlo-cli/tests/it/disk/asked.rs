@@ -8,6 +8,8 @@ use crate::office::Office;
 
 /// The longest that ingest may take to say that the disk is full.
 const SOON: Duration = Duration::from_secs(1);
+/// Bytes of the largest answer, an export of all letters.
+const LARGEST: u64 = 64 << 20;
 
 #[derive(Debug)]
 pub(super) struct Answer {
@@ -23,7 +25,7 @@ impl Answer {
         let mut answer = answer.unwrap();
         let header = |name: &str| answer.headers().get(name).map(|value| value.to_str().unwrap().to_owned());
         let (kind, retry_after) = (header("content-type").unwrap_or_default(), header("retry-after"));
-        let body = answer.body_mut().read_to_string().unwrap();
+        let body = answer.body_mut().with_config().limit(LARGEST).read_to_string().unwrap();
         Self {
             status: answer.status().as_u16(),
             kind,
